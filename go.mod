@@ -1,0 +1,3 @@
+module github.com/hostprofiles/hostprofiles
+
+go 1.26

@@ -1,0 +1,114 @@
+// Package unwind holds the values that stack unwinding is made of: addresses, mappings, rules, tables and the frames and
+// samples that a walk produces. It has no state and makes no system calls.
+package unwind
+
+// Addr is a virtual address inside a process.
+type Addr uint64
+
+// FileAddr is an ELF virtual address: what st_value, p_vaddr and .eh_frame speak of. It is the same in every process
+// that maps the file.
+type FileAddr uint64
+
+// FileOffset is a position in a file, in bytes.
+type FileOffset uint64
+
+// Arch is an instruction set that can be unwound.
+type Arch uint8
+
+// The architectures, in no particular order; the zero value is none.
+const (
+	ArchNone Arch = iota
+	ArchAMD64
+	ArchARM64
+)
+
+// String returns Go's name of the architecture.
+func (a Arch) String() string {
+	switch a {
+	case ArchAMD64:
+		return "amd64"
+	case ArchARM64:
+		return "arm64"
+	}
+	return "none"
+}
+
+// DWARF register numbers. amd64: System V ABI AMD64 1.0, figure 3.36. arm64: "DWARF for the Arm 64-bit Architecture"
+// 2023Q3, table 4.1.
+const (
+	AMD64RAX = 0
+	AMD64RDX = 1
+	AMD64RCX = 2
+	AMD64RBX = 3
+	AMD64RSI = 4
+	AMD64RDI = 5
+	AMD64RBP = 6
+	AMD64RSP = 7
+	AMD64R8  = 8
+	AMD64R15 = 15
+	AMD64RIP = 16
+
+	ARM64FP = 29
+	ARM64LR = 30
+	ARM64SP = 31
+)
+
+// Segment is a PT_LOAD program header: the only link between offsets in a file and its ELF virtual addresses.
+//
+//	file     |......[Offset .......... Offset+FileSize)......|
+//	                    |  +(VAddr-Offset)
+//	ELF      |......[VAddr  .......... VAddr+FileSize )......|
+type Segment struct {
+	Offset   FileOffset
+	VAddr    FileAddr
+	FileSize uint64
+	MemSize  uint64
+	Exec     bool
+}
+
+// FileAddr converts an offset inside the segment; ok is false outside it.
+func (s Segment) FileAddr(o FileOffset) (_ FileAddr, ok bool) {
+	if o < s.Offset || uint64(o-s.Offset) >= s.FileSize {
+		return 0, false
+	}
+	return s.VAddr + FileAddr(o-s.Offset), true
+}
+
+// Mapping is one executable range of a process's address space.
+//
+//	process  |......[Start ............ End)......|
+//	                    |  -Start +Offset
+//	file     |......[Offset ...................)..|
+//	                    |  Segment.FileAddr
+//	ELF      |......[Start-Bias ......  End-Bias).|
+type Mapping struct {
+	Start, End Addr
+	Offset     FileOffset
+	// Bias is what to subtract from an Addr in the mapping to get its FileAddr; it is known once the file's segments
+	// are, see SetBias.
+	Bias uint64
+}
+
+// Contains tells whether a lies in the mapping.
+func (m Mapping) Contains(a Addr) bool { return a >= m.Start && a < m.End }
+
+// FileAddr converts an address inside the mapping.
+func (m Mapping) FileAddr(a Addr) FileAddr { return FileAddr(uint64(a) - m.Bias) }
+
+// Addr converts an ELF virtual address of the mapped file into this process.
+func (m Mapping) Addr(f FileAddr) Addr { return Addr(uint64(f) + m.Bias) }
+
+// SetBias derives Bias from the segment that holds the mapping's offset. The kernel maps whole pages, so a segment's
+// first page may start before the segment does; ok is false when no executable segment fits.
+func (m *Mapping) SetBias(segments []Segment, pageSize uint64) (ok bool) {
+	for _, s := range segments {
+		lead := uint64(s.Offset) % pageSize
+		start := s.Offset - FileOffset(lead)
+		if !s.Exec || m.Offset < start || m.Offset >= s.Offset+FileOffset(s.FileSize) {
+			continue
+		}
+		m.Bias = uint64(m.Start) - uint64(m.Offset) - (uint64(s.VAddr) - uint64(s.Offset))
+		return true
+	}
+	return false
+}

@@ -1,0 +1,126 @@
+package unwind
+
+// Runtime tells who made a frame. The same values stand in bpf/abi.h; a test compares them.
+type Runtime uint8
+
+// The runtimes of frames.
+const (
+	RuntimeNative Runtime = iota
+	RuntimeKernel
+)
+
+// FrameFlags qualify a RawFrame.
+type FrameFlags uint8
+
+const (
+	// FrameReturn: the address is a return address; the call is just before it.
+	FrameReturn FrameFlags = 1 << iota
+	// FrameGuessed: found by a frame-pointer step through code without unwind information.
+	FrameGuessed
+)
+
+// RawFrame is what a walk pushed: for native and kernel frames A is the Addr and B is unused; a language runtime gives
+// both words a meaning of its own.
+type RawFrame struct {
+	A, B    uint64
+	Runtime Runtime
+	Flags   FrameFlags
+}
+
+// LookupAddr is the address to look symbols and rules up by: a return address may lie behind the function that called
+// (a call of a noreturn function is its last instruction), so the byte before it counts. It is the only place that
+// knows this.
+func LookupAddr(pc Addr, isReturn bool) Addr {
+	if isReturn {
+		return pc - 1
+	}
+	return pc
+}
+
+// LookupAddr returns the address by which a native or kernel frame's symbol is found.
+func (f RawFrame) LookupAddr() Addr { return LookupAddr(Addr(f.A), f.Flags&FrameReturn != 0) }
+
+// StopReason says why a walk ended. The same values stand in bpf/abi.h; a test compares them.
+type StopReason uint8
+
+const (
+	// StopRoot: the thread's outermost frame was reached; the stack is complete.
+	StopRoot StopReason = iota
+	// StopNoUser: a kernel thread: there is no user stack.
+	StopNoUser
+	// StopGone: the sample fell into exec or exit after the kernel had taken the old address space away; there is no
+	// user stack any more.
+	StopGone
+	// StopMaxFrames: max_frames were found.
+	StopMaxFrames
+	// StopTailCalls: an old kernel's limit of chained programs.
+	StopTailCalls
+	// StopNoProcess: the process's mappings are not known.
+	StopNoProcess
+	// StopNoMapping: the pc is in no executable mapping.
+	StopNoMapping
+	// StopNoTable: the executable's unwind table is not there (yet).
+	StopNoTable
+	// StopNoRule: no unwind information here, and the frame pointer leads nowhere.
+	StopNoRule
+	// StopMemory: stack memory could not be read.
+	StopMemory
+	// StopRegister: a rule needs a register whose value is lost.
+	StopRegister
+	// StopNoProgress: the caller's frame would lie below the current one.
+	StopNoProgress
+	// StopCopyEnd: the copied top of the stack ended (only for walks in user space).
+	StopCopyEnd
+	// StopABI: a 32-bit process or other unsupported register set.
+	StopABI
+	// StopStale: mappings changed under the walk.
+	StopStale
+	// StopRuntime: a language runtime's unwinder failed.
+	StopRuntime
+
+	StopReasons // how many there are
+)
+
+var stopNames = [StopReasons]string{
+	"root", "no_user_stack", "address_space_gone", "max_frames", "tail_calls", "no_process", "no_mapping", "no_table",
+	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime",
+}
+
+// String returns the reason as it stands in metrics and attributes.
+func (s StopReason) String() string {
+	if s < StopReasons {
+		return stopNames[s]
+	}
+	return "unknown"
+}
+
+// Complete tells whether everything that there was to walk was walked.
+func (s StopReason) Complete() bool { return s == StopRoot || s == StopNoUser || s == StopGone }
+
+// Memory reads a process's memory, or a copy of part of it. It fails rather than returning less than asked for.
+type Memory interface {
+	// Read fills b from the address a on.
+	Read(a Addr, b []byte) error
+}
+
+// Registers are a frame's registers by DWARF number (amd64: 0 to 15, arm64: 0 to 31) and its pc.
+type Registers struct {
+	PC    Addr
+	Reg   [32]uint64
+	Known uint32 // bit n: Reg[n] is valid
+}
+
+// Function is a function as pprof means it.
+type Function struct {
+	Name       string // for people (demangled)
+	SystemName string // as the symbol table has it; empty if equal to Name
+	File       string
+	StartLine  int
+}
+
+// Line is a place in a Function; a Location with inlined calls has several, the innermost first.
+type Line struct {
+	Function Function
+	Line     int
+	Column   int
+}
