@@ -1,0 +1,87 @@
+// Package engine is the way of a sample from the kernel to the next consumer: one goroutine owns all state, workers read
+// what belongs to targets.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// Config says what to profile and within which bounds. The receiver has validated it.
+type Config struct {
+	OnCPUEnabled   bool
+	OnCPUFrequency int           // Hz per CPU
+	ReportInterval time.Duration // between two calls of the Sink
+	MaxFrames      int           // user frames per sample
+	Symbolize      bool
+	ThreadIDs      bool // put thread.id on samples (more distinct samples)
+	MemoryBytes    uint64
+	PayloadBytes   int // bound of one pprofile.Profiles, marshalled
+}
+
+// Sink takes one payload, with the number of samples in it. It is called from one goroutine at a time. After an error
+// the samples count as lost with the reason "refused".
+type Sink func(ctx context.Context, p pprofile.Profiles, samples int) error
+
+// LossReason says why a sample that was taken is in no profile.
+type LossReason uint8
+
+// The reasons; taken = delivered + the sum over them.
+const (
+	LostRingFull  LossReason = iota // no room in the ring from kernel to user space
+	LostRefused                     // the next consumer returned an error
+	LostShutdown                    // the deadline of Shutdown passed
+	LostMemory                      // the memory budget was spent
+	LostMalformed                   // a record that could not be decoded
+
+	LossReasons // how many there are
+)
+
+var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed"}
+
+// String returns the reason as it stands in metrics.
+func (r LossReason) String() string {
+	if r < LossReasons {
+		return lossNames[r]
+	}
+	return "unknown"
+}
+
+// Stats is a snapshot of the engine's counters since Start (cumulative) and of its sizes (current).
+type Stats struct {
+	// Cumulative.
+	Taken         uint64 // sampling events that a program ran for
+	Delivered     uint64 // samples that the Sink accepted
+	Lost          [LossReasons]uint64
+	KernelSkipped uint64                     // events for which the kernel ran no program
+	Stops         [unwind.StopReasons]uint64 // stacks by stop reason
+	Frames        map[string]uint64          // frames by runtime (profile.frame.type)
+	UnwindErrors  map[UnwindError]uint64     // failed steps
+	TablesBuilt   uint64                     // unwind tables
+	TableErrors   uint64                     // executables without a usable table
+	TableTime     time.Duration              // spent building tables
+	SymbolHits    uint64                     // (executable, address) found in the cache
+	SymbolMisses  uint64
+	SidebandLost  uint64 // mapping and process records that the kernel dropped
+	WorkerTimeout uint64 // reads from targets that passed their deadline
+	UserWalks     uint64 // samples whose walk was finished in user space
+
+	// Current.
+	MapBytes      uint64 // kernel memory of BPF maps and perf rings
+	RingBytes     uint64 // capacity of the sample ring
+	RingUsedBytes uint64 // highest fill seen since the last snapshot was published
+	HeapBytes     uint64 // bytes in the engine's own caches
+	Processes     uint64
+	Executables   uint64
+	Evictions     uint64 // things dropped to stay in the memory budget (cumulative)
+}
+
+// UnwindError identifies a kind of failed step.
+type UnwindError struct {
+	Runtime string
+	Reason  string
+}
