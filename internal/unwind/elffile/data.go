@@ -1,0 +1,170 @@
+package elffile
+
+import (
+	"bytes"
+	"compress/zlib"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// ReaderAt is what the file was opened with.
+func (f *File) ReaderAt() io.ReaderAt { return f.r }
+
+// Size is the file's size in bytes, as given to New.
+func (f *File) Size() int64 { return f.size }
+
+// Section returns the first section of that name that has data in the file. It is nil if there is none, or only one
+// without data (SHT_NOBITS: .bss, and what a separate debug file left out); Sections has those too.
+func (f *File) Section(name string) *Section {
+	for i := range f.Sections {
+		if s := &f.Sections[i]; s.Name == name && s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL {
+			return s
+		}
+	}
+	return nil
+}
+
+// SectionData reads a section, decompressed if it is compressed, and at most max bytes of it: ErrTooLarge if it has
+// more, ErrNoData if it has none in the file, ErrTruncated if the file ends before it does.
+func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS {
+		return nil, fmt.Errorf("reading section %s: %w", s.Name, ErrNoData)
+	}
+	if s.Size > max {
+		return nil, fmt.Errorf("reading section %s of %d bytes: %w", s.Name, s.Size, ErrTooLarge)
+	}
+	b, err := f.slice(uint64(s.Offset), s.Size)
+	if err != nil {
+		return nil, fmt.Errorf("reading section %s: %w", s.Name, err)
+	}
+	switch {
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		b, err = decompress(b, max)
+	case strings.HasPrefix(s.Name, ".zdebug_"):
+		b, err = decompressGNU(b, max)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompressing section %s: %w", s.Name, err)
+	}
+	return b, nil
+}
+
+// ReadAddr fills b with the file's contents at the ELF virtual address a. All of it must lie in one PT_LOAD segment's
+// part of the file, or it is ErrNoData (.bss included).
+func (f *File) ReadAddr(b []byte, a unwind.FileAddr) error {
+	for _, s := range f.Segments {
+		d := uint64(a - s.VAddr)
+		if a < s.VAddr || d >= s.FileSize || uint64(len(b)) > s.FileSize-d {
+			continue
+		}
+		off := uint64(s.Offset) + d
+		if off < d {
+			break
+		}
+		if err := f.check(off, uint64(len(b))); err != nil {
+			return fmt.Errorf("reading %d bytes at %#x: %w", len(b), uint64(a), err)
+		}
+		if err := f.readAt(b, int64(off)); err != nil {
+			return fmt.Errorf("reading %d bytes at %#x: %w", len(b), uint64(a), err)
+		}
+		return nil
+	}
+	return fmt.Errorf("reading %d bytes at %#x: %w", len(b), uint64(a), ErrNoData)
+}
+
+// check tells whether n bytes at off lie inside the file.
+func (f *File) check(off, n uint64) error {
+	if size := uint64(f.size); off > size || n > size-off {
+		return fmt.Errorf("%d bytes at offset %#x: %w", n, off, ErrTruncated)
+	}
+	return nil
+}
+
+// slice reads n bytes at off; the file's size bounds what it allocates, callers bound n further.
+func (f *File) slice(off, n uint64) ([]byte, error) {
+	if err := f.check(off, n); err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	if err := f.readAt(b, int64(off)); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (f *File) readAt(b []byte, off int64) error {
+	n, err := f.r.ReadAt(b, off)
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || err == io.EOF || err == io.ErrUnexpectedEOF:
+		return ErrTruncated
+	}
+	return err
+}
+
+// decompress undoes SHF_COMPRESSED: an Elf64_Chdr (type, reserved, size, alignment), then the stream.
+func decompress(b []byte, max uint64) ([]byte, error) {
+	if len(b) < 24 {
+		return nil, ErrTruncated
+	}
+	typ, size := elf.CompressionType(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint64(b[8:])
+	if size > max {
+		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
+	}
+	switch typ {
+	case elf.COMPRESS_ZLIB:
+		return inflate(b[24:], size)
+	case elf.COMPRESS_ZSTD:
+		z, err := zstd.NewReader(bytes.NewReader(b[24:]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		return readExactly(z, size, len(b))
+	}
+	return nil, fmt.Errorf("%w: %v", ErrUnsupported, typ)
+}
+
+// decompressGNU undoes what GNU tools did before SHF_COMPRESSED: "ZLIB", the size as eight bytes big endian, the stream.
+func decompressGNU(b []byte, max uint64) ([]byte, error) {
+	if len(b) < 12 || string(b[:4]) != "ZLIB" {
+		return b, nil
+	}
+	size := binary.BigEndian.Uint64(b[4:])
+	if size > max {
+		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
+	}
+	return inflate(b[12:], size)
+}
+
+func inflate(b []byte, size uint64) ([]byte, error) {
+	z, err := zlib.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	return readExactly(z, size, len(b))
+}
+
+// readExactly reads size bytes. It allocates as data arrives, since a few bytes can claim any size.
+func readExactly(r io.Reader, size uint64, compressed int) ([]byte, error) {
+	var buf bytes.Buffer
+	buf.Grow(int(min(size+bytes.MinRead, 16*uint64(compressed))))
+	n, err := buf.ReadFrom(io.LimitReader(r, int64(size)))
+	if err != nil {
+		return nil, err
+	}
+	if uint64(n) != size {
+		return nil, ErrTruncated
+	}
+	return buf.Bytes(), nil
+}
