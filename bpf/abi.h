@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * Every struct and enum that crosses between kernel and Go. bpf2go generates internal/ebpf/abi from it; the enums that
+ * package unwind declares too are compared by a test there.
+ */
+#ifndef HOSTPROFILES_ABI_H
+#define HOSTPROFILES_ABI_H
+
+/* How a frame's CFA is found; unwind.CFAKind says what each means. */
+enum cfa_kind {
+	CFA_NONE,
+	CFA_ROOT,
+	CFA_REG,
+	CFA_MEM,
+	CFA_PLT,
+	CFA_SIGNAL,
+	CFA_GO_SWITCH,
+	CFA_FRAME_POINTER,
+};
+
+/* Where the return address is; unwind.RAKind. */
+enum ra_kind {
+	RA_AT_CFA,
+	RA_REG,
+};
+
+/* Where the caller's value of a register is; unwind.SaveKind. */
+enum save_kind {
+	SAVE_SAME,
+	SAVE_AT_CFA,
+	SAVE_AT_FP,
+	SAVE_UNDEFINED,
+};
+
+/* Why a walk ended; unwind.StopReason. */
+enum stop_reason {
+	STOP_ROOT,
+	STOP_NO_USER,
+	STOP_GONE,
+	STOP_MAX_FRAMES,
+	STOP_TAIL_CALLS,
+	STOP_NO_PROCESS,
+	STOP_NO_MAPPING,
+	STOP_NO_TABLE,
+	STOP_NO_RULE,
+	STOP_MEMORY,
+	STOP_REGISTER,
+	STOP_NO_PROGRESS,
+	STOP_COPY_END,
+	STOP_ABI,
+	STOP_STALE,
+	STOP_RUNTIME,
+};
+
+/* A frame's first word carries its runtime and flags above the address: user addresses have at most 52 bits. */
+enum frame_word {
+	FRAME_ADDR_BITS = 56,
+	FRAME_FLAG_BITS = 3, /* above the address; the runtime stands above the flags */
+	FRAME_RETURN = 1,    /* unwind.FrameReturn */
+	FRAME_GUESSED = 2,   /* unwind.FrameGuessed */
+};
+
+enum limits {
+	MAX_KERNEL_FRAMES = 127, /* kernel.perf_event_max_stack's default */
+	MAX_USER_FRAMES = 1024,
+	RECORD_WORDS = 4096, /* words of all frames, registers and the stack copy together */
+	STACK_COPY_BYTES = 16384,
+	COPY_CHUNK = 4096,
+	NUM_REGS = 32,
+
+	BLOCK_ROWS = 16, /* rows, or entries of the page index, in one block */
+	TABLE_PAGE_BITS = 10,
+	ROW_RULE_BITS = 20, /* a row: offset in its page above, rule number below */
+	MAX_RULES = 65536,
+};
+
+/* One step from a frame to its caller; unwind.Rule. 16 bytes. */
+struct rule {
+	__u8 cfa;
+	__u8 reg;
+	__u8 ra;
+	__u8 save; /* save_kind of the frame pointer, and that of rbx << 4 */
+	__s32 offset;
+	__s16 offset2;
+	__s16 ra_offset;
+	__s16 fp_offset;
+	__s16 bx_offset;
+};
+
+/*
+ * A unit of a slab. A table is a run of blocks: one go_table, the page index (number of the first row of each page of
+ * 1 << TABLE_PAGE_BITS bytes, and one more), then the rows. A page's first row has offset 0.
+ */
+struct block {
+	__u32 row[BLOCK_ROWS];
+};
+
+/* The first block of every table: what a Go executable's stack switches need. Offsets in bytes; 0 g_m means none. */
+struct go_table {
+	__s64 tls_g;
+	__u32 g_m;
+	__u32 m_curg;
+	__u32 sched_sp;
+	__u32 sched_pc;
+	__u32 sched_fp;
+	__u32 m_g0;
+	__u32 reserved[8];
+};
+
+enum mapping_flag {
+	MAPPING_TABLE = 1,    /* slab, block, page0 and pages are set; without it the table is not there yet */
+	MAPPING_NO_TABLE = 2, /* there is no table and will be none: frame-pointer steps */
+};
+
+/* An executable mapping of a process, in the mappings slab. */
+struct mapping {
+	__u64 start;
+	__u64 end;
+	__u64 bias; /* address - bias = ELF virtual address */
+	__u32 slab;
+	__u32 block; /* of the table's first block in the slab */
+	__u32 page0; /* ELF virtual address >> TABLE_PAGE_BITS of the table's first page */
+	__u32 pages;
+	__u32 flags;
+	__u32 executable; /* user space's number, for debugging */
+};
+
+/* What BPF knows of a process, by pid in the initial pid namespace. */
+struct process {
+	__u64 generation; /* differs for every update of any process */
+	__u64 start_time; /* the group leader's start_boottime, ns */
+	__u32 exec_id;    /* task_struct.self_exec_id */
+	__u32 base;	  /* first of its mappings, sorted by start */
+	__u32 count;
+	__u32 pid;
+};
+
+enum sample_flag {
+	SAMPLE_KERNEL_MODE = 1,
+	SAMPLE_COPY = 2,      /* struct registers and a stack copy follow the frames */
+	SAMPLE_COPY_FULL = 4, /* a copy was due, but the ring was over half full */
+};
+
+/* The head of a record in the ring; kernel words, user words, registers and stack copy follow. */
+struct sample {
+	__u64 time;	  /* CLOCK_MONOTONIC, ns */
+	__u64 start_time; /* as in struct process */
+	__u64 weight;
+	__u32 pid; /* in the initial pid namespace */
+	__u32 tid;
+	__u32 ns_pid; /* in the collector's, 0 if not visible there */
+	__u32 ns_tid;
+	__u32 exec_id;
+	__u32 cpu;
+	__u16 kernel_words;
+	__u16 user_words;
+	__u16 user_frames;
+	__u16 copy_bytes;
+	__u16 stop_line; /* line of C code at which the walk stopped, 0 at the root */
+	__u8 stop;
+	__u8 flags;
+	__u8 trigger;
+	__u8 reserved[3];
+	char comm[16];
+};
+
+/* The registers of the frame that a walk stopped at, which was not pushed yet. */
+struct registers {
+	__u64 pc;
+	__u64 reg[NUM_REGS];
+	__u32 known;
+	__u32 flags; /* frame_word flags of the pc */
+};
+
+/* Counters of one CPU. */
+struct counters {
+	__u64 taken;
+	__u64 lost_ring;
+	__u64 reserved[6];
+};
+
+enum trigger {
+	TRIGGER_ON_CPU,
+};
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/* The end of a sample: the copy for user space if the walk could not go on, and the record into the ring. */
+#ifndef HOSTPROFILES_COMMIT_H
+#define HOSTPROFILES_COMMIT_H
+
+#include "walk.h"
+
+/* User space can finish these: it may know the mapping or table by then. */
+INLINE int can_resume(__u32 stop)
+{
+	return stop == STOP_NO_PROCESS || stop == STOP_NO_MAPPING || stop == STOP_NO_TABLE || stop == STOP_STALE;
+}
+
+/*
+ * Appends the registers of the pending frame and the stack above its stack pointer, page by page up to the first fault.
+ * Returns the bytes of stack copied.
+ */
+INLINE __u32 copy_stack(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	struct registers *regs;
+	__u32 at = w->words, copied = 0;
+	__u64 addr = w->regs[REG_SP] & ~7ull, value;
+
+	get_reg(w, REG_FP, &value);
+#ifdef REG_BX
+	get_reg(w, REG_BX, &value);
+#endif
+	if (at >= RECORD_WORDS)
+		return 0;
+	regs = (struct registers *)&s->record.words[at & (RECORD_WORDS - 1)];
+	regs->pc = w->pc;
+	for (int i = 0; i < REG_GENERAL; i++)
+		regs->reg[i] = w->regs[i];
+	regs->known = w->known & ~w->lazy;
+	regs->flags = w->flags;
+	at += sizeof(*regs) / 8;
+
+	for (int i = 0; i < STACK_COPY_BYTES / COPY_CHUNK + 1; i++) {
+		__u64 len = COPY_CHUNK - (addr & (COPY_CHUNK - 1));
+
+		__u32 index = at;
+
+		if (at >= RECORD_WORDS || copied + len > STACK_COPY_BYTES)
+			break;
+		/* what is true already, in a form that the verifier sees at the call */
+		opaque(index);
+		index &= RECORD_WORDS - 1;
+		opaque(len);
+		if (len > COPY_CHUNK)
+			break;
+		if (bpf_probe_read_user(&s->record.words[index], len, (const void *)addr))
+			break;
+		at += len / 8;
+		addr += len;
+		copied += len;
+	}
+	w->words += (sizeof(*regs) + copied) / 8;
+	return copied;
+}
+
+INLINE void commit(struct scratch *s, struct counters *c)
+{
+	struct sample *h = &s->record.sample;
+	struct walk *w = &s->walk;
+	__u64 fill = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), size;
+
+	h->user_words = w->words - h->kernel_words;
+	h->user_frames = w->frames;
+	h->copy_bytes = 0;
+	h->stop = w->stop;
+	h->stop_line = w->stop_line;
+	if (can_resume(w->stop)) {
+		if (fill > ring_copy_bytes) {
+			h->flags |= SAMPLE_COPY_FULL;
+		} else {
+			h->flags |= SAMPLE_COPY;
+			h->copy_bytes = copy_stack(s);
+		}
+	}
+	size = sizeof(*h) + 8 * (__u64)w->words;
+	opaque(size);
+	if (size > sizeof(s->record))
+		size = sizeof(s->record);
+	if (bpf_ringbuf_output(&ring, &s->record, size,
+			       fill > ring_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+		c->lost_ring++;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * The two variants of the walk over the same step functions; user space chooses between them before loading.
+ *
+ * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any mix.
+ * VARIANT_TAIL (older): WALK_STEPS inlined steps a program, then a tail call to go on: 33 programs in all.
+ */
+#ifndef HOSTPROFILES_DRIVE_H
+#define HOSTPROFILES_DRIVE_H
+
+#include "commit.h"
+
+INLINE int step_runtime(struct scratch *s)
+{
+	return native_step(s);
+}
+
+/* Finishes the sample after the walk. */
+INLINE void finish(struct scratch *s, struct counters *c)
+{
+	struct task_struct *task = current_task();
+	struct walk *w = &s->walk;
+
+	if (w->stop != STOP_ROOT && w->stop != STOP_NO_USER &&
+	    (!BPF_CORE_READ(task, mm) || in_exec(task)))
+		w->stop = STOP_GONE;
+	commit(s, c);
+}
+
+#ifdef VARIANT_LOOP
+
+struct loop_ctx {
+	struct scratch *scratch;
+};
+
+static int walk_frame(__u32 i, struct loop_ctx *ctx)
+{
+	int ret = step_runtime(ctx->scratch) >= STEP_STALE;
+
+	opaque(ret);
+	return ret & 1;
+}
+
+#define WALK_AND_FINISH(ctx, s, c)                                                                 \
+	do {                                                                                       \
+		struct loop_ctx loop = {s};                                                        \
+		bpf_loop(MAX_USER_FRAMES + 1, walk_frame, &loop, 0);                               \
+		finish(s, c);                                                                      \
+	} while (0)
+
+#else
+
+#define WALK_STEPS 31
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} walk_programs SEC(".maps");
+
+#define WALK_AND_FINISH(ctx, s, c)                                                                 \
+	do {                                                                                       \
+		int done = 0;                                                                      \
+		for (int i = 0; i < WALK_STEPS; i++) {                                             \
+			if (step_runtime(s) >= STEP_STALE) {                                       \
+				done = 1;                                                          \
+				break;                                                             \
+			}                                                                          \
+		}                                                                                  \
+		if (!done) {                                                                       \
+			bpf_tail_call(ctx, &walk_programs, 0);                                     \
+			(s)->walk.stop = STOP_TAIL_CALLS;                                          \
+			(s)->walk.stop_line = __LINE__;                                            \
+		}                                                                                  \
+		finish(s, c);                                                                      \
+	} while (0)
+
+#endif
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/* The maps. User space sets the sizes marked as such before loading. */
+#ifndef HOSTPROFILES_MAPS_H
+#define HOSTPROFILES_MAPS_H
+
+#include "platform.h"
+
+/* The state of one walk. regs describe the frame at pc, which is not pushed yet. */
+struct walk {
+	__u64 pc;
+	__u64 regs[NUM_REGS]; /* by DWARF number */
+	__u32 known;	      /* bit n: regs[n] is valid */
+	__u32 lazy;	      /* bit n: regs[n] is the address that holds the value */
+	__u32 flags;	      /* frame_word flags of pc */
+	__u32 frames;
+	__u32 words; /* used in record.words */
+	__u32 max_frames;
+	__u32 stop;
+	__u32 stop_line;
+	__u32 base; /* the process's mappings */
+	__u32 count;
+	struct mapping mapping; /* the one that the last frame was in */
+};
+
+struct record {
+	struct sample sample;
+	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
+};
+
+struct scratch {
+	struct walk walk;
+	struct record record;
+};
+
+/* One per possible CPU (set by user space); a per-CPU map's values are limited to 32 KiB. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* One per possible CPU (set by user space), read through a memory mapping. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counters);
+} cpu_counters SEC(".maps");
+
+/* Size set by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} ring SEC(".maps");
+
+/* Size set by user space; perf_event programs may only use preallocated hashes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+/* All processes' mappings; size set by user space, written through a memory mapping. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct mapping);
+} mappings SEC(".maps");
+
+/* Rules of all tables, each distinct one once; number 0 is CFA_NONE. Written through a memory mapping. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+struct slab {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct block);
+};
+
+/* Tables of executables. A slab holds many small tables or one large one: inserting a map waits for RCU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__array(values, struct slab);
+} slabs SEC(".maps");
+
+/* Set by user space before loading. */
+volatile const __u32 max_frames = MAX_USER_FRAMES;
+volatile const __u32 ring_wake_bytes = 1 << 19; /* wake the reader above this fill */
+volatile const __u32 ring_copy_bytes = 1 << 19; /* no stack copies above this fill */
+volatile const __u32 pid_ns_level = 0;		/* of the collector's pid namespace; 0 is the initial one */
+volatile const __u32 pid_ns_inode = 0;
+
+/* BTF has a type only if something uses it; Go needs these from there. */
+struct abi_types {
+	struct registers registers;
+	struct go_table go_table;
+	struct block block;
+	enum cfa_kind cfa_kind;
+	enum ra_kind ra_kind;
+	enum save_kind save_kind;
+	enum stop_reason stop_reason;
+	enum frame_word frame_word;
+	enum limits limits;
+	enum mapping_flag mapping_flag;
+	enum sample_flag sample_flag;
+	enum trigger trigger;
+	enum runtime runtime;
+};
+const struct abi_types *abi_types __attribute__((unused));
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/* What step functions are made of. */
+#ifndef HOSTPROFILES_WALK_H
+#define HOSTPROFILES_WALK_H
+
+#include "maps.h"
+#include "memory.h"
+#include "mapping.h"
+#include "task.h"
+
+/* What a step function returns. */
+enum step {
+	STEP_FRAME,  /* a frame was pushed; walk on */
+	STEP_SWITCH, /* nothing pushed; another runtime owns the pc */
+	STEP_STALE,  /* the runtime's plan no longer fits */
+	STEP_STOP,   /* the walk is over; walk.stop says why */
+};
+
+/* Ends the walk: return stop(w, STOP_...). The line of code goes with the reason. */
+#define stop(w, reason)                                                                            \
+	({                                                                                         \
+		(w)->stop = (reason);                                                              \
+		(w)->stop_line = __LINE__;                                                         \
+		STEP_STOP;                                                                         \
+	})
+
+/* On arm64 a return address may be signed (PAC): user addresses have 48 bits unless a program asks for more. */
+INLINE __u64 strip_pac(__u64 pc)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return pc & ((1ull << 48) - 1);
+#else
+	return pc;
+#endif
+}
+
+/* Appends the frame at walk.pc as one word; non-zero if max_frames are there. */
+INLINE int push_frame(struct scratch *s, __u32 runtime)
+{
+	__u64 head = (__u64)(runtime << FRAME_FLAG_BITS | s->walk.flags) << FRAME_ADDR_BITS;
+	__u32 at = s->walk.words;
+
+	if (s->walk.frames >= s->walk.max_frames)
+		return -1;
+	s->record.words[at & (RECORD_WORDS - 1)] =
+		head | (s->walk.pc & ((1ull << FRAME_ADDR_BITS) - 1));
+	s->walk.words = at + 1;
+	s->walk.frames++;
+	return 0;
+}
+
+/*
+ * Gives a runtime its place in the walk. With bpf_loop its step is a global function, verified on its own; for older
+ * kernels it is inlined.
+ */
+#ifdef VARIANT_LOOP
+#define UNWINDER(name)                                                                             \
+	__attribute__((noinline)) int name##_step(struct scratch *s)                               \
+	{                                                                                          \
+		if (!s)                                                                            \
+			return STEP_STOP;                                                          \
+		return do_##name##_step(s);                                                        \
+	}
+#else
+#define UNWINDER(name)                                                                             \
+	INLINE int name##_step(struct scratch *s)                                                  \
+	{                                                                                          \
+		return do_##name##_step(s);                                                        \
+	}
+#endif
+
+#endif

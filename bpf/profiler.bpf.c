@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
+/* The only translation unit: every trigger, over one walk, over every runtime's unwinder. */
+#include "core/platform.h"
+#include "core/walk.h"
+#include "unwind/native.h"
+#include "trigger/on_cpu.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

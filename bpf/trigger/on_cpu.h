@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/* On-CPU: a perf event (cpu-clock) per CPU. */
+#ifndef HOSTPROFILES_ON_CPU_H
+#define HOSTPROFILES_ON_CPU_H
+
+#include "../core/begin.h"
+#include "../core/drive.h"
+
+/* struct bpf_perf_event_data of the uapi, with this project's names for the registers. */
+struct perf_ctx {
+	struct saved_regs regs;
+};
+
+INLINE struct counters *my_counters(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpu_counters, &cpu);
+}
+
+/* The kernel's part of the stack, leaf first. */
+INLINE void kernel_stack(void *ctx, struct scratch *s)
+{
+	long bytes = bpf_get_stack(ctx, s->record.words, MAX_KERNEL_FRAMES * 8, 0);
+
+	s->record.sample.flags |= SAMPLE_KERNEL_MODE;
+	if (bytes > 0)
+		s->record.sample.kernel_words = bytes / 8;
+}
+
+SEC("perf_event")
+int on_cpu(struct perf_ctx *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct counters *c = my_counters(cpu);
+	struct saved_regs regs;
+	struct task_struct *task;
+	struct scratch *s;
+
+	if (!c)
+		return 0;
+	c->taken++;
+	s = bpf_map_lookup_elem(&scratches, &cpu);
+	if (!s)
+		return 0;
+	task = current_task();
+	begin_record(s, task, TRIGGER_ON_CPU);
+	regs = ctx->regs;
+	if (!user_mode(&regs)) {
+		kernel_stack(ctx, s);
+		if (read_task_regs(task, &regs))
+			__builtin_memset(&regs, 0, sizeof(regs));
+	}
+	if (begin_walk(s, task, &regs))
+		WALK_AND_FINISH(ctx, s, c);
+	else
+		finish(s, c);
+	return 0;
+}
+
+#ifndef VARIANT_LOOP
+/* The next WALK_STEPS steps. */
+SEC("perf_event")
+int on_cpu_next(struct perf_ctx *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct counters *c = my_counters(cpu);
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
+
+	if (!c || !s)
+		return 0;
+	WALK_AND_FINISH(ctx, s, c);
+	return 0;
+}
+#endif
+
+#endif
