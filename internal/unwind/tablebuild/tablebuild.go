@@ -1,0 +1,88 @@
+// Package tablebuild puts unwind tables together, row by row in ascending order: what every source of rows needs.
+package tablebuild
+
+import (
+	"fmt"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+const (
+	// MaxRows bounds a table: 256 MiB of rows. The largest browsers have some two million.
+	MaxRows = 16 << 20
+	// MaxRules bounds the distinct rules of a table; the largest programs have some thousands.
+	MaxRules = 1 << 16
+)
+
+// Builder collects rows. The zero value is ready for use. It keeps Table's promises: rows ascend, neighbours differ,
+// equal rules are stored once, and rule 0 is CFANone.
+type Builder struct {
+	rows  []unwind.Row
+	rules []unwind.Rule
+	index map[unwind.Rule]uint32
+}
+
+// FullError says that a table has reached MaxRows or MaxRules.
+type FullError struct{ What string }
+
+// Error names what there is too much of.
+func (e *FullError) Error() string { return fmt.Sprintf("unwind table has too many %s", e.What) }
+
+// Add says that r holds from start on. A second rule for the same start replaces the first; a start below the last one
+// is taken for it. When the table has too many rules the row becomes CFANone and Add returns a FullError for "rules",
+// after which adding may go on; for "rows" it may not.
+func (b *Builder) Add(start unwind.FileAddr, r unwind.Rule) error {
+	if b.index == nil {
+		b.rules = append(b.rules, unwind.Rule{})
+		b.index = map[unwind.Rule]uint32{{}: 0}
+	}
+	var full error
+	id := b.last()
+	if b.rules[id] != r {
+		var ok bool
+		if id, ok = b.index[r]; !ok {
+			id, full = b.addRule(r)
+		}
+	}
+	if n := len(b.rows); n > 0 && start <= b.rows[n-1].Start {
+		start = b.rows[n-1].Start
+		b.rows = b.rows[:n-1]
+	}
+	if id == b.last() { // before the first row there is no rule either
+		return full
+	}
+	if len(b.rows) >= MaxRows {
+		return &FullError{"rows"}
+	}
+	b.rows = append(b.rows, unwind.Row{Start: start, Rule: id})
+	return full
+}
+
+func (b *Builder) addRule(r unwind.Rule) (uint32, error) {
+	if len(b.rules) >= MaxRules {
+		return 0, &FullError{"rules"}
+	}
+	id := uint32(len(b.rules))
+	b.rules = append(b.rules, r)
+	b.index[r] = id
+	return id, nil
+}
+
+// last is the rule of the last row.
+func (b *Builder) last() uint32 {
+	if n := len(b.rows); n > 0 {
+		return b.rows[n-1].Rule
+	}
+	return 0
+}
+
+// Rows is how many rows there are so far.
+func (b *Builder) Rows() int { return len(b.rows) }
+
+// Table returns the finished table, whose last row is CFANone from end on. The builder must not be used again.
+func (b *Builder) Table(end unwind.FileAddr) *unwind.Table {
+	if n := len(b.rows); n > 0 && b.rows[n-1].Rule != 0 {
+		b.rows = append(b.rows, unwind.Row{Start: max(end, b.rows[n-1].Start+1)})
+	}
+	return &unwind.Table{Rows: b.rows, Rules: b.rules}
+}

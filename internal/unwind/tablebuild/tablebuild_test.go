@@ -1,0 +1,57 @@
+package tablebuild
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+func TestBuilder(t *testing.T) {
+	reg := func(off int32) unwind.Rule { return unwind.Rule{CFA: unwind.CFAReg, Reg: 7, Offset: off} }
+	var b Builder
+	for _, a := range []struct {
+		start unwind.FileAddr
+		rule  unwind.Rule
+	}{
+		{0x10, unwind.Rule{}}, // nothing before the first row
+		{0x20, reg(8)},
+		{0x28, reg(8)},  // merged
+		{0x30, reg(16)}, // replaced, and then the same as before
+		{0x30, reg(8)},
+		{0x40, reg(16)},
+		{0x50, unwind.Rule{}},
+		{0x60, reg(8)},
+	} {
+		if err := b.Add(a.start, a.rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.Table(0x70)
+	want := &unwind.Table{
+		Rows:  []unwind.Row{{Start: 0x20, Rule: 1}, {Start: 0x40, Rule: 2}, {Start: 0x50}, {Start: 0x60, Rule: 1}, {Start: 0x70}},
+		Rules: []unwind.Rule{{}, reg(8), reg(16)},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if e := new(Builder).Table(5); len(e.Rows) != 0 {
+		t.Errorf("empty: %+v", e)
+	}
+}
+
+func TestTooManyRules(t *testing.T) {
+	var b Builder
+	var full *FullError
+	for i := range MaxRules + 10 {
+		err := b.Add(unwind.FileAddr(i), unwind.Rule{CFA: unwind.CFAReg, Offset: int32(i)})
+		if (err != nil) != (i >= MaxRules-1) || err != nil && !errors.As(err, &full) {
+			t.Fatalf("rule %d: %v", i, err)
+		}
+	}
+	tab := b.Table(MaxRules + 20)
+	if len(tab.Rules) != MaxRules || tab.Lookup(MaxRules+5) != (unwind.Rule{}) {
+		t.Errorf("%d rules, %v", len(tab.Rules), tab.Lookup(MaxRules+5))
+	}
+}
