@@ -1,0 +1,72 @@
+package workloads
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Symbols are the functions of an ELF file by address, read with Go's own ELF package: a second opinion on what a
+// profiler should find.
+type Symbols struct {
+	segments []elf.ProgHeader
+	symbols  []elf.Symbol // by address
+	longest  uint64
+}
+
+// LoadSymbols reads .symtab and .dynsym.
+func LoadSymbols(path string) (*Symbols, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading symbols of %s: %w", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	s := &Symbols{}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			s.segments = append(s.segments, p.ProgHeader)
+		}
+	}
+	static, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, fmt.Errorf("reading symbols of %s: %w", path, err)
+	}
+	dynamic, err := f.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, fmt.Errorf("reading dynamic symbols of %s: %w", path, err)
+	}
+	for _, sym := range append(static, dynamic...) {
+		t := elf.ST_TYPE(sym.Info)
+		if (t == elf.STT_FUNC || t == elf.STT_GNU_IFUNC) && sym.Section != elf.SHN_UNDEF && sym.Size > 0 {
+			s.symbols = append(s.symbols, sym)
+			s.longest = max(s.longest, sym.Size)
+		}
+	}
+	sort.SliceStable(s.symbols, func(i, j int) bool { return s.symbols[i].Value < s.symbols[j].Value })
+	return s, nil
+}
+
+// VAddr converts an offset in the file to an ELF virtual address.
+func (s *Symbols) VAddr(offset uint64) (_ uint64, ok bool) {
+	for _, p := range s.segments {
+		if p.Flags&elf.PF_X != 0 && offset >= p.Off&^4095 && offset < p.Off+p.Filesz {
+			return offset - p.Off + p.Vaddr, true
+		}
+	}
+	return 0, false
+}
+
+// At returns the names of all functions that cover the ELF virtual address, the innermost ones first.
+func (s *Symbols) At(addr uint64) []string {
+	var names []string
+	i := sort.Search(len(s.symbols), func(i int) bool { return s.symbols[i].Value > addr })
+	for i--; i >= 0 && addr-s.symbols[i].Value < s.longest; i-- {
+		sym := s.symbols[i]
+		if addr-sym.Value < sym.Size && !slices.Contains(names, sym.Name) {
+			names = append(names, sym.Name)
+		}
+	}
+	return names
+}

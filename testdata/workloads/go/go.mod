@@ -1,0 +1,3 @@
+module threeway
+
+go 1.18
