@@ -1,0 +1,71 @@
+package elfsym
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"slices"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+// gnuDebugData reads the symbols of the ELF file that distributions put, compressed by xz, into .gnu_debugdata of
+// stripped files ("MiniDebugInfo", GDB 16 manual, section 19.5). Of its decompressed bytes only the functions' names stay.
+func (l *loader) gnuDebugData() error {
+	s := l.f.Section(".gnu_debugdata")
+	if s == nil {
+		return nil
+	}
+	compressed, err := l.f.SectionData(s, l.opts.MaxDebugData)
+	if err != nil {
+		return err
+	}
+	data, err := xzDecode(compressed, l.opts.MaxDebugData)
+	if err != nil {
+		return err
+	}
+	inner, err := elffile.New(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return err
+	}
+	tab, err := sectionTable(inner, elf.SHT_SYMTAB)
+	if err != nil || tab == nil {
+		return err
+	}
+	have := len(l.rows)
+	rows, err := l.read(tab, sourceDebugData, l.rows)
+	if err != nil {
+		return err
+	}
+	l.rows = rows
+	l.t.debugData = keepNames(l.rows[have:], data[tab.strings.off:][:tab.strings.size])
+	l.t.tabs[sourceDebugData] = stringTable{bytes.NewReader(l.t.debugData), 0, int64(len(l.t.debugData))}
+	return nil
+}
+
+// keepNames copies the rows' names out of a string table and makes the rows refer to the copy.
+func keepNames(rows []row, strings []byte) []byte {
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.ref, b.ref) })
+	refs := make([]uint32, len(rows))
+	var blob []byte
+	for i, r := range rows {
+		if i > 0 && r.ref == rows[i-1].ref {
+			refs[i] = refs[i-1]
+			continue
+		}
+		name := strings[min(uint64(r.ref), uint64(len(strings))):]
+		if n := bytes.IndexByte(name, 0); n >= 0 {
+			name = name[:n]
+		}
+		if len(blob)+len(name)+1 > len(strings) {
+			// Names that share their ends would take more room apart than together.
+			return slices.Clone(strings)
+		}
+		refs[i] = uint32(len(blob))
+		blob = append(append(blob, name...), 0)
+	}
+	for i := range rows {
+		rows[i].ref = refs[i]
+	}
+	return slices.Clip(blob)
+}

@@ -1,0 +1,103 @@
+// Package names turns a symbol table's names into functions for people: demangled, valid UTF-8, bounded in length.
+package names
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+const (
+	// MaxMangled is the longest name in bytes that is demangled: the demangler's time and depth grow with the length,
+	// and names come from files that anyone may have written.
+	MaxMangled = 4096
+	// maxDemangled is the power of two that bounds a demangled name in bytes: substitutions can double it with every few
+	// bytes of the mangled one.
+	maxDemangled = 14
+)
+
+// Function returns the function that a symbol of this name stands for. Name is demangled (C++ by the Itanium ABI with
+// parameters, Rust in both manglings without the hash) and has no symbol version; a name that cannot be demangled is
+// left as it is. Bytes that are not UTF-8 become U+FFFD.
+func Function(symbol string) unwind.Function {
+	symbol = strings.ToValidUTF8(symbol, "\uFFFD")
+	base := unversioned(symbol)
+	name, ok := demangled(base)
+	if !ok {
+		name = base
+	}
+	f := unwind.Function{Name: name}
+	if name != symbol {
+		f.SystemName = symbol
+	}
+	return f
+}
+
+// PLT returns the function that stands for a procedure linkage table's stub of the symbol, as disassemblers name it.
+func PLT(symbol string) unwind.Function {
+	f := Function(symbol)
+	f.Name += "@plt"
+	if f.SystemName != "" {
+		f.SystemName = unversioned(f.SystemName) + "@plt"
+	}
+	if f.SystemName == f.Name {
+		f.SystemName = ""
+	}
+	return f
+}
+
+// IsRust tells whether the Rust compiler made the name: v0 (RFC 2603) names begin with _R, legacy ones look like C++
+// ones whose last part is a hash.
+func IsRust(symbol string) bool {
+	base := unversioned(symbol)
+	if strings.HasPrefix(base, "_R") {
+		_, ok := demangled(base)
+		return ok
+	}
+	if !strings.HasPrefix(base, "_ZN") {
+		return false
+	}
+	// The linker and LLVM append suffixes like .llvm.1234567890.
+	if i := strings.LastIndex(base, "E."); i > 0 {
+		base = base[:i+1]
+	}
+	const tail = len("17h0123456789abcdefE")
+	if len(base) < len("_ZN")+tail || base[len(base)-1] != 'E' {
+		return false
+	}
+	hash := base[len(base)-tail:]
+	return strings.HasPrefix(hash, "17h") && strings.Trim(hash[3:tail-1], "0123456789abcdef") == ""
+}
+
+// unversioned cuts the symbol version that linkers append in .symtab: memcpy@@GLIBC_2.14.
+func unversioned(symbol string) string {
+	if i := strings.IndexByte(symbol, '@'); i > 0 {
+		return symbol[:i]
+	}
+	return symbol
+}
+
+// demangled returns false for what is not a mangled name that can be demangled.
+func demangled(symbol string) (string, bool) {
+	if len(symbol) > MaxMangled || len(symbol) < 3 || symbol[0] != '_' {
+		return "", false
+	}
+	s, err := toString(symbol)
+	if err != nil || s == "" {
+		return "", false
+	}
+	return strings.ToValidUTF8(s, "\uFFFD"), true
+}
+
+// toString keeps a defect of the demangler from ending the collector: whoever writes a file chooses what it is given.
+func toString(symbol string) (s string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("demangling %q: %v", symbol, r)
+		}
+	}()
+	return demangle.ToString(symbol, demangle.MaxLength(maxDemangled))
+}
