@@ -45,10 +45,6 @@ struct pt_regs {
 	unsigned long sp;
 } KERNEL_TYPE;
 
-union thread_union {
-	unsigned long stack[1];
-} KERNEL_TYPE;
-
 struct task_struct {
 	unsigned int flags;
 	void *stack;
@@ -211,7 +207,7 @@ INLINE int read_task_regs(struct task_struct *task, struct saved_regs *regs)
 	at = (void *)bpf_task_pt_regs(task);
 #else
 	at = BPF_CORE_READ(task, stack);
-	at += bpf_core_type_size(union thread_union) - bpf_core_type_size(struct pt_regs);
+	at += kernel_stack_bytes - bpf_core_type_size(struct pt_regs);
 #endif
 	return bpf_probe_read_kernel(regs, sizeof(*regs), at);
 }

@@ -235,20 +235,21 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	LoopMapCpuCounters   = "cpu_counters"
-	LoopMapMappings      = "mappings"
-	LoopMapProcesses     = "processes"
-	LoopMapRing          = "ring"
-	LoopMapRules         = "rules"
-	LoopMapScratches     = "scratches"
-	LoopMapSlabs         = "slabs"
-	LoopProgOnCpu        = "on_cpu"
-	LoopVarAbiTypes      = "abi_types"
-	LoopVarMaxFrames     = "max_frames"
-	LoopVarPidNsInode    = "pid_ns_inode"
-	LoopVarPidNsLevel    = "pid_ns_level"
-	LoopVarRingCopyBytes = "ring_copy_bytes"
-	LoopVarRingWakeBytes = "ring_wake_bytes"
+	LoopMapCpuCounters      = "cpu_counters"
+	LoopMapMappings         = "mappings"
+	LoopMapProcesses        = "processes"
+	LoopMapRing             = "ring"
+	LoopMapRules            = "rules"
+	LoopMapScratches        = "scratches"
+	LoopMapSlabs            = "slabs"
+	LoopProgOnCpu           = "on_cpu"
+	LoopVarAbiTypes         = "abi_types"
+	LoopVarKernelStackBytes = "kernel_stack_bytes"
+	LoopVarMaxFrames        = "max_frames"
+	LoopVarPidNsInode       = "pid_ns_inode"
+	LoopVarPidNsLevel       = "pid_ns_level"
+	LoopVarRingCopyBytes    = "ring_copy_bytes"
+	LoopVarRingWakeBytes    = "ring_wake_bytes"
 )
 
 // LoadLoop returns the embedded CollectionSpec for Loop.
@@ -313,12 +314,13 @@ type LoopMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LoopVariableSpecs struct {
-	AbiTypes      *ebpf.VariableSpec `ebpf:"abi_types"`
-	MaxFrames     *ebpf.VariableSpec `ebpf:"max_frames"`
-	PidNsInode    *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
-	PidNsLevel    *ebpf.VariableSpec `ebpf:"pid_ns_level"`
-	RingCopyBytes *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
-	RingWakeBytes *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
+	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
+	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
+	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
+	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
+	PidNsLevel       *ebpf.VariableSpec `ebpf:"pid_ns_level"`
+	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
+	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
 }
 
 // LoopObjects contains all objects after they have been loaded into the kernel.
@@ -366,12 +368,13 @@ func (m *LoopMaps) Close() error {
 //
 // It can be passed to LoadLoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LoopVariables struct {
-	AbiTypes      *ebpf.Variable `ebpf:"abi_types"`
-	MaxFrames     *ebpf.Variable `ebpf:"max_frames"`
-	PidNsInode    *ebpf.Variable `ebpf:"pid_ns_inode"`
-	PidNsLevel    *ebpf.Variable `ebpf:"pid_ns_level"`
-	RingCopyBytes *ebpf.Variable `ebpf:"ring_copy_bytes"`
-	RingWakeBytes *ebpf.Variable `ebpf:"ring_wake_bytes"`
+	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
+	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
+	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
+	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
+	PidNsLevel       *ebpf.Variable `ebpf:"pid_ns_level"`
+	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
+	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`
 }
 
 // LoopPrograms contains all programs after they have been loaded into the kernel.

@@ -16,22 +16,23 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TailMapCpuCounters   = "cpu_counters"
-	TailMapMappings      = "mappings"
-	TailMapProcesses     = "processes"
-	TailMapRing          = "ring"
-	TailMapRules         = "rules"
-	TailMapScratches     = "scratches"
-	TailMapSlabs         = "slabs"
-	TailMapWalkPrograms  = "walk_programs"
-	TailProgOnCpu        = "on_cpu"
-	TailProgOnCpuNext    = "on_cpu_next"
-	TailVarAbiTypes      = "abi_types"
-	TailVarMaxFrames     = "max_frames"
-	TailVarPidNsInode    = "pid_ns_inode"
-	TailVarPidNsLevel    = "pid_ns_level"
-	TailVarRingCopyBytes = "ring_copy_bytes"
-	TailVarRingWakeBytes = "ring_wake_bytes"
+	TailMapCpuCounters      = "cpu_counters"
+	TailMapMappings         = "mappings"
+	TailMapProcesses        = "processes"
+	TailMapRing             = "ring"
+	TailMapRules            = "rules"
+	TailMapScratches        = "scratches"
+	TailMapSlabs            = "slabs"
+	TailMapWalkPrograms     = "walk_programs"
+	TailProgOnCpu           = "on_cpu"
+	TailProgOnCpuNext       = "on_cpu_next"
+	TailVarAbiTypes         = "abi_types"
+	TailVarKernelStackBytes = "kernel_stack_bytes"
+	TailVarMaxFrames        = "max_frames"
+	TailVarPidNsInode       = "pid_ns_inode"
+	TailVarPidNsLevel       = "pid_ns_level"
+	TailVarRingCopyBytes    = "ring_copy_bytes"
+	TailVarRingWakeBytes    = "ring_wake_bytes"
 )
 
 // LoadTail returns the embedded CollectionSpec for Tail.
@@ -98,12 +99,13 @@ type TailMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailVariableSpecs struct {
-	AbiTypes      *ebpf.VariableSpec `ebpf:"abi_types"`
-	MaxFrames     *ebpf.VariableSpec `ebpf:"max_frames"`
-	PidNsInode    *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
-	PidNsLevel    *ebpf.VariableSpec `ebpf:"pid_ns_level"`
-	RingCopyBytes *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
-	RingWakeBytes *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
+	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
+	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
+	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
+	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
+	PidNsLevel       *ebpf.VariableSpec `ebpf:"pid_ns_level"`
+	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
+	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
 }
 
 // TailObjects contains all objects after they have been loaded into the kernel.
@@ -153,12 +155,13 @@ func (m *TailMaps) Close() error {
 //
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailVariables struct {
-	AbiTypes      *ebpf.Variable `ebpf:"abi_types"`
-	MaxFrames     *ebpf.Variable `ebpf:"max_frames"`
-	PidNsInode    *ebpf.Variable `ebpf:"pid_ns_inode"`
-	PidNsLevel    *ebpf.Variable `ebpf:"pid_ns_level"`
-	RingCopyBytes *ebpf.Variable `ebpf:"ring_copy_bytes"`
-	RingWakeBytes *ebpf.Variable `ebpf:"ring_wake_bytes"`
+	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
+	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
+	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
+	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
+	PidNsLevel       *ebpf.Variable `ebpf:"pid_ns_level"`
+	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
+	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`
 }
 
 // TailPrograms contains all programs after they have been loaded into the kernel.

@@ -1,0 +1,247 @@
+// Package ebpf loads the profiler's programs and maps into the kernel, attaches them, and reads what comes back. It is
+// the only package that makes bpf(2) and perf_event_open(2) calls.
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
+)
+
+var errTooBig = unix.E2BIG
+
+// Variant is one of the two builds of the walk, see bpf/core/drive.h.
+type Variant uint8
+
+// The variants; VariantAuto takes VariantLoop where the kernel has bpf_loop.
+const (
+	VariantAuto Variant = iota
+	VariantLoop
+	VariantTail
+)
+
+// Options sizes what lives in the kernel.
+type Options struct {
+	Variant      Variant
+	MaxFrames    int
+	MemoryBytes  int    // bound of all maps together
+	PIDNamespace uint32 // inode of the collector's pid namespace if that isn't the initial one
+	PIDNSLevel   uint32 // its depth; 0 is the initial one
+}
+
+// Kernel is what is loaded. Close removes all of it; so does the end of the process.
+type Kernel struct {
+	log       *zap.Logger
+	variant   Variant
+	onCPU     *ebpf.Program
+	maps      map[string]*ebpf.Map
+	programs  []*ebpf.Program
+	counters  []counters
+	reader    *ringbuf.Reader
+	Tables    *Tables
+	Processes *Processes
+	fixed     int // bytes of maps that don't grow
+}
+
+// Load verifies and loads the programs and creates the maps.
+func Load(log *zap.Logger, o Options) (*Kernel, error) {
+	// Needed before 5.11 only; later kernels charge maps to the memory cgroup. Failing is not an error there.
+	if err := rlimit.RemoveMemlock(); err != nil {
+		log.Debug("raising the memlock limit", zap.Error(err))
+	}
+	spec, variant, err := loadSpec(o.Variant)
+	if err != nil {
+		return nil, err
+	}
+	if err := resize(spec, o); err != nil {
+		return nil, err
+	}
+	inner := spec.Maps["slabs"].InnerMap.Copy()
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, explain(err)
+	}
+	k := &Kernel{log: log, variant: variant, maps: coll.Maps, onCPU: coll.Programs["on_cpu"]}
+	for _, p := range coll.Programs {
+		k.programs = append(k.programs, p)
+	}
+	if err := k.open(inner, o); err != nil {
+		k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func loadSpec(v Variant) (*ebpf.CollectionSpec, Variant, error) {
+	if v == VariantAuto {
+		v = VariantLoop
+		// bpf_loop and bpf_task_pt_regs came with 5.17 and 5.15
+		if err := features.HaveProgramHelper(ebpf.PerfEvent, asm.FnLoop); err != nil {
+			if !errors.Is(err, ebpf.ErrNotSupported) {
+				return nil, v, explain(err)
+			}
+			v = VariantTail
+		}
+	}
+	var spec *ebpf.CollectionSpec
+	var err error
+	if v == VariantLoop {
+		spec, err = abi.LoadLoop()
+	} else {
+		spec, err = abi.LoadTail()
+	}
+	if err != nil {
+		return nil, v, fmt.Errorf("reading the BPF object: %w", err)
+	}
+	return spec, v, nil
+}
+
+// resize sets what C leaves to user space: map sizes by CPUs and budget, and constants.
+func resize(spec *ebpf.CollectionSpec, o Options) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("counting CPUs: %w", err)
+	}
+	spec.Maps["scratches"].MaxEntries = uint32(cpus)
+	spec.Maps["cpu_counters"].MaxEntries = uint32(cpus)
+	ring := ringBytes(cpus, o.MemoryBytes)
+	spec.Maps["ring"].MaxEntries = uint32(ring)
+	// a mapping is 56 bytes, a process some 110 with the hash's own share
+	spec.Maps["mappings"].MaxEntries = uint32(max(4096, o.MemoryBytes/64/64))
+	spec.Maps["processes"].MaxEntries = uint32(max(1024, o.MemoryBytes/128/128))
+	for name, value := range map[string]uint32{
+		"max_frames":      uint32(o.MaxFrames),
+		"ring_wake_bytes": uint32(ring / 4),
+		"ring_copy_bytes": uint32(ring / 2),
+		"pid_ns_level":    o.PIDNSLevel,
+		"pid_ns_inode":    o.PIDNamespace,
+		// THREAD_SIZE: asm/page_64_types.h on x86 and asm/memory.h on arm64, Linux 5.10 (without KASAN)
+		"kernel_stack_bytes": uint32(max(16384, kernelStackPages*unix.Getpagesize())),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ringBytes is a power of two: 1 MiB a CPU, within an eighth of the budget.
+func ringBytes(cpus, budget int) int {
+	want := max(1<<18, min(cpus<<20, budget/8))
+	return 1 << (bits.Len(uint(want)) - 1)
+}
+
+func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
+	if k.counters, err = arrayMemory[counters](k.maps["cpu_counters"]); err != nil {
+		return err
+	}
+	if k.reader, err = ringbuf.NewReader(k.maps["ring"]); err != nil {
+		return fmt.Errorf("opening the sample ring: %w", err)
+	}
+	if k.Processes, err = newProcesses(k.maps["processes"], k.maps["mappings"]); err != nil {
+		return err
+	}
+	for name, m := range k.maps {
+		if name != "slabs" {
+			k.fixed += mapBytes(m)
+		}
+	}
+	if k.Tables, err = newTables(k.maps["slabs"], inner, k.maps["rules"], o.MemoryBytes-k.fixed); err != nil {
+		return err
+	}
+	if next, ok := k.maps["walk_programs"]; ok {
+		for _, p := range k.programs {
+			if p != k.onCPU {
+				if err := next.Put(uint32(0), p); err != nil {
+					return fmt.Errorf("chaining the walk's programs: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mapBytes estimates a map's kernel memory.
+func mapBytes(m *ebpf.Map) int {
+	if info, err := m.Info(); err == nil {
+		if n, ok := info.Memlock(); ok && n > 0 {
+			return int(n)
+		}
+	}
+	return int(m.MaxEntries()) * int(m.KeySize()+m.ValueSize())
+}
+
+// explain makes the error of a refused load say what to do.
+func explain(err error) error {
+	var ve *ebpf.VerifierError
+	switch {
+	case errors.As(err, &ve):
+		return fmt.Errorf("the kernel's verifier rejected a program: %w", err)
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("loading BPF programs needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN): %w", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("this kernel lacks something that is needed (5.10 or newer, with BTF): %w", err)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+	}
+	return fmt.Errorf("loading BPF programs: %w", err)
+}
+
+// Variant tells which build of the walk runs.
+func (k *Kernel) Variant() Variant { return k.variant }
+
+// Counts returns the sampling events that a program ran for, and those whose record found no room in the ring.
+func (k *Kernel) Counts() (taken, lostRing uint64) {
+	for i := range k.counters {
+		t, l := loadCounters(&k.counters[i])
+		taken += t
+		lostRing += l
+	}
+	return taken, lostRing
+}
+
+// RingBytes is the sample ring's capacity; RingFill how much of it is in use.
+func (k *Kernel) RingBytes() int { return k.reader.BufferSize() }
+
+// RingFill is how many bytes of the sample ring wait to be read.
+func (k *Kernel) RingFill() int { return k.reader.AvailableBytes() }
+
+// RingFD can be polled, edge-triggered: it becomes readable when the ring is a quarter full.
+func (k *Kernel) RingFD() int { return k.maps["ring"].FD() }
+
+// MapBytes is the kernel memory of all maps.
+func (k *Kernel) MapBytes() int { return k.fixed + k.Tables.Bytes() }
+
+// Close takes everything out of the kernel. Perf events must be closed before.
+func (k *Kernel) Close() error {
+	var errs []error
+	if k.reader != nil {
+		errs = append(errs, k.reader.Close())
+	}
+	if k.Tables != nil {
+		k.Tables.close()
+	}
+	if k.Processes != nil {
+		k.Processes.close()
+	}
+	unmapArray(k.counters)
+	k.counters = nil
+	for _, p := range k.programs {
+		errs = append(errs, p.Close())
+	}
+	for _, m := range k.maps {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}
