@@ -1,0 +1,115 @@
+package top
+
+import (
+	"path"
+	"strconv"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+)
+
+// Attributes of the semantic conventions 1.44, and this project's own for stacks that were not walked to their root.
+const (
+	attrPID            = "process.pid"
+	attrExecutableName = "process.executable.name"
+	attrExecutablePath = "process.executable.path"
+	attrCommand        = "process.command"
+	attrServiceName    = "service.name"
+	attrThreadName     = "thread.name"
+	attrFrameType      = "profile.frame.type"
+	attrStopReason     = "hostprofiles.stack.stop_reason"
+)
+
+// dictionary reads a payload's tables. Payloads may come from anywhere, so any index may be wrong: what is not there
+// reads as the table's zero value.
+type dictionary struct {
+	tables    pprofile.ProfilesDictionary
+	functions map[int32]function // by location
+}
+
+// function is what a row is about.
+type function struct {
+	name   string
+	kernel bool
+}
+
+func newDictionary(tables pprofile.ProfilesDictionary) *dictionary {
+	return &dictionary{tables: tables, functions: map[int32]function{}}
+}
+
+func inTable(i int32, length int) bool { return i >= 0 && int(i) < length }
+
+func (d *dictionary) string(i int32) string {
+	if t := d.tables.StringTable(); inTable(i, t.Len()) {
+		return t.At(int(i))
+	}
+	return ""
+}
+
+// attribute finds a key in a list of attribute indices.
+func (d *dictionary) attribute(indices pcommon.Int32Slice, key string) (pcommon.Value, bool) {
+	t := d.tables.AttributeTable()
+	for _, i := range indices.All() {
+		if inTable(i, t.Len()) && d.string(t.At(int(i)).KeyStrindex()) == key {
+			return t.At(int(i)).Value(), true
+		}
+	}
+	return pcommon.Value{}, false
+}
+
+// leaf returns the function in which a sample of the stack was taken; ok is false for a stack without frames.
+func (d *dictionary) leaf(stack int32) (f function, ok bool) {
+	stacks := d.tables.StackTable()
+	if !inTable(stack, stacks.Len()) || stacks.At(int(stack)).LocationIndices().Len() == 0 {
+		return function{}, false
+	}
+	i := stacks.At(int(stack)).LocationIndices().At(0)
+	f, known := d.functions[i]
+	if !known {
+		f = d.function(i)
+		d.functions[i] = f
+	}
+	return f, true
+}
+
+func (d *dictionary) function(location int32) function {
+	t := d.tables.LocationTable()
+	if !inTable(location, t.Len()) {
+		return function{name: "?"}
+	}
+	l := t.At(int(location))
+	frameType, ok := d.attribute(l.AttributeIndices(), attrFrameType)
+	name := d.lineName(l)
+	if name == "" {
+		name = d.addressName(l)
+	}
+	return function{name: clean(name), kernel: ok && frameType.Str() == "kernel"}
+}
+
+// lineName returns the name of the innermost function at a location, empty if it was not symbolized.
+func (d *dictionary) lineName(l pprofile.Location) string {
+	functions := d.tables.FunctionTable()
+	if l.Lines().Len() == 0 || !inTable(l.Lines().At(0).FunctionIndex(), functions.Len()) {
+		return ""
+	}
+	f := functions.At(int(l.Lines().At(0).FunctionIndex()))
+	if name := d.string(f.NameStrindex()); name != "" {
+		return name
+	}
+	return d.string(f.SystemNameStrindex())
+}
+
+// addressName names a location by its file and address. Zero means none for both.
+func (d *dictionary) addressName(l pprofile.Location) string {
+	name := "0x" + strconv.FormatUint(l.Address(), 16)
+	mappings := d.tables.MappingTable()
+	if i := l.MappingIndex(); i != 0 && inTable(i, mappings.Len()) {
+		if file := d.string(mappings.At(int(i)).FilenameStrindex()); file != "" {
+			return path.Base(file) + "!" + name
+		}
+	}
+	if l.Address() == 0 {
+		return "?"
+	}
+	return name
+}

@@ -1,0 +1,206 @@
+package top
+
+import (
+	"math"
+	"path"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+)
+
+// Bounds of what one window keeps; what goes beyond is counted together. Names are cut to maxName bytes.
+const (
+	maxRows  = 50_000
+	maxKinds = 8
+	maxName  = 256
+)
+
+// kind is what the values of samples mean.
+type kind struct{ name, unit string }
+
+// cpuTime is the kind that profiles of running threads are brought to, whichever way they say it.
+var cpuTime = kind{"cpu", "nanoseconds"}
+
+// process is known by its number and name: numbers are used again, and many hosts may send to one exporter.
+type process struct {
+	pid  int64 // 0: not told
+	name string
+}
+
+type rowKey struct {
+	process  process
+	function function
+}
+
+// usage sums up the samples of one kind.
+type usage struct {
+	rows       map[rowKey]float64 // in the kind's unit
+	processes  map[process]struct{}
+	total      float64
+	kernel     float64
+	incomplete float64
+	beyond     float64 // of functions that found no room in rows
+	samples    uint64
+	start, end pcommon.Timestamp // of the time that the profiles cover
+}
+
+// window is what arrived since the last table.
+type window struct {
+	since time.Time
+	kinds map[kind]*usage
+}
+
+func newWindow(since time.Time) *window {
+	return &window{since: since, kinds: map[kind]*usage{}}
+}
+
+func (w *window) empty() bool { return len(w.kinds) == 0 }
+
+func (w *window) add(p pprofile.Profiles) {
+	dict := newDictionary(p.Dictionary())
+	for _, resource := range p.ResourceProfiles().All() {
+		proc := processOf(resource.Resource().Attributes())
+		for _, scope := range resource.ScopeProfiles().All() {
+			for _, profile := range scope.Profiles().All() {
+				w.addProfile(dict, proc, profile)
+			}
+		}
+	}
+}
+
+func (w *window) addProfile(dict *dictionary, proc process, profile pprofile.Profile) {
+	if profile.Samples().Len() == 0 {
+		return
+	}
+	k, scale := kindOf(dict, profile)
+	u := w.usage(k)
+	if u == nil {
+		return
+	}
+	start, end := profile.Time(), profile.Time()+pcommon.Timestamp(profile.DurationNano())
+	if u.start == 0 || start < u.start {
+		u.start = start
+	}
+	u.end = max(u.end, end)
+	for _, sample := range profile.Samples().All() {
+		u.addSample(dict, proc, sample, scale)
+	}
+}
+
+// usage returns the sums of a kind, nil if there are too many kinds to keep.
+func (w *window) usage(k kind) *usage {
+	u, ok := w.kinds[k]
+	if !ok && len(w.kinds) < maxKinds {
+		u = &usage{rows: map[rowKey]float64{}, processes: map[process]struct{}{}}
+		w.kinds[k] = u
+	}
+	return u
+}
+
+// kindOf says what a profile's values mean and by what to multiply them. Running threads are reported as a count of
+// samples, each standing for a period of CPU time, or as CPU time.
+func kindOf(dict *dictionary, p pprofile.Profile) (kind, float64) {
+	name, unit := dict.string(p.SampleType().TypeStrindex()), dict.string(p.SampleType().UnitStrindex())
+	if perUnit, ok := nanosecondsPer(dict.string(p.PeriodType().UnitStrindex())); ok && p.Period() > 0 &&
+		unit == "count" && dict.string(p.PeriodType().TypeStrindex()) == "cpu" {
+		return cpuTime, float64(p.Period()) * perUnit
+	}
+	if perUnit, ok := nanosecondsPer(unit); ok {
+		return kind{clean(name), "nanoseconds"}, perUnit
+	}
+	return kind{clean(name), clean(unit)}, 1
+}
+
+func nanosecondsPer(unit string) (float64, bool) {
+	switch unit {
+	case "nanoseconds", "ns":
+		return 1, true
+	case "microseconds", "us":
+		return 1e3, true
+	case "milliseconds", "ms":
+		return 1e6, true
+	case "seconds", "s":
+		return 1e9, true
+	}
+	return 0, false
+}
+
+func (u *usage) addSample(dict *dictionary, proc process, s pprofile.Sample, scale float64) {
+	events, value := eventsOf(s)
+	weight := value * scale
+	if events == 0 || weight <= 0 {
+		return
+	}
+	if proc.pid == 0 {
+		proc = processOfSample(dict, s, proc)
+	}
+	f, ok := dict.leaf(s.StackIndex())
+	if !ok {
+		f = function{name: "(no stack)"}
+	}
+
+	u.samples += events
+	u.total += weight
+	if f.kernel {
+		u.kernel += weight
+	}
+	if _, incomplete := dict.attribute(s.AttributeIndices(), attrStopReason); incomplete {
+		u.incomplete += weight
+	}
+	key := rowKey{proc, f}
+	if _, ok := u.rows[key]; !ok && len(u.rows) >= maxRows {
+		u.beyond += weight
+		return
+	}
+	u.rows[key] += weight
+	u.processes[proc] = struct{}{}
+}
+
+// eventsOf returns how many events a sample stands for and the sum of its values; without values each event counts as 1.
+func eventsOf(s pprofile.Sample) (events uint64, value float64) {
+	n := s.TimestampsUnixNano().Len()
+	if s.Values().Len() == 0 {
+		return uint64(n), float64(n)
+	}
+	for _, v := range s.Values().All() {
+		value += math.Max(float64(v), 0)
+	}
+	return uint64(max(n, 1)), value
+}
+
+func processOf(attributes pcommon.Map) process {
+	get := func(key string) (pcommon.Value, bool) { return attributes.Get(key) }
+	return processFrom(get, attrExecutableName, attrExecutablePath, attrCommand, attrServiceName)
+}
+
+// processOfSample finds the process of a sample whose resource is not one: some sources send a whole host as one.
+func processOfSample(dict *dictionary, s pprofile.Sample, resource process) process {
+	get := func(key string) (pcommon.Value, bool) { return dict.attribute(s.AttributeIndices(), key) }
+	p := processFrom(get, attrExecutableName, attrExecutablePath, attrServiceName)
+	if p.name == "" {
+		p.name = resource.name
+	}
+	if p.name == "" {
+		p.name = processFrom(get, attrThreadName).name
+	}
+	return p
+}
+
+func processFrom(get func(key string) (pcommon.Value, bool), names ...string) process {
+	var p process
+	if v, ok := get(attrPID); ok && v.Type() == pcommon.ValueTypeInt {
+		p.pid = v.Int()
+	}
+	for _, key := range names {
+		if v, ok := get(key); ok && v.Type() == pcommon.ValueTypeStr && v.Str() != "" {
+			p.name = v.Str()
+			if key == attrExecutablePath || key == attrCommand {
+				p.name = path.Base(p.name)
+			}
+			p.name = clean(p.name)
+			break
+		}
+	}
+	return p
+}

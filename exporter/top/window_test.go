@@ -1,0 +1,147 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+)
+
+func added(p pprofile.Profiles) *window {
+	w := newWindow(at(0))
+	w.add(p)
+	return w
+}
+
+func TestSumsOfTypicalPayload(t *testing.T) {
+	cpu := added(typical()).kinds[cpuTime]
+	require.EqualValues(t, 246, cpu.samples)
+	require.InDelta(t, 246*20e6, cpu.total, 0.5)
+	require.InDelta(t, 30*20e6, cpu.kernel, 0.5)
+	require.InDelta(t, 10*20e6, cpu.incomplete, 0.5)
+	require.Len(t, cpu.processes, 2)
+	require.InDelta(t, 200*20e6, cpu.rows[rowKey{process{1234, "sha256sum"}, function{name: "sha256_block"}}], 0.5)
+	require.InDelta(t, 10*20e6, cpu.rows[rowKey{process{1234, "sha256sum"}, function{name: "libc.so.6!0xabc"}}], 0.5)
+}
+
+// Sources say the same in different ways: a second of CPU time each.
+func TestCPUTimeInEveryForm(t *testing.T) {
+	for name, build := range map[string]func(b *payload, s pprofile.ScopeProfiles){
+		"timestamps": func(b *payload, s pprofile.ScopeProfiles) { b.events(b.onCPU(s), 0, 50) },
+		"count":      func(b *payload, s pprofile.ScopeProfiles) { b.value(b.onCPU(s), 0, 50) },
+		"nanoseconds": func(b *payload, s pprofile.ScopeProfiles) {
+			b.value(b.profile(s, "cpu", "nanoseconds"), 0, 1e9)
+		},
+		"milliseconds": func(b *payload, s pprofile.ScopeProfiles) {
+			b.value(b.profile(s, "cpu", "milliseconds"), 0, 1e3)
+		},
+		"values and timestamps": func(b *payload, s pprofile.ScopeProfiles) {
+			p := b.profile(s, "cpu", "nanoseconds")
+			b.events(p, 0, 2)
+			p.Samples().At(0).Values().Append(4e8, 6e8)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newPayload()
+			build(b, b.resource(map[string]any{attrPID: 1}))
+			u := added(b.p).kinds[cpuTime]
+			require.NotNil(t, u)
+			require.InDelta(t, 1e9, u.total, 0.5)
+		})
+	}
+}
+
+func TestProcessOfSampleWhereResourceIsAHost(t *testing.T) {
+	b := newPayload()
+	p := b.onCPU(b.resource(map[string]any{attrServiceName: "fleet"}))
+	b.events(p, 0, 1, b.attr(attrPID, 7), b.attr(attrExecutableName, "worker"))
+	b.events(p, 0, 1, b.attr(attrPID, 8), b.attr(attrThreadName, "thread"))
+	u := added(b.p).kinds[cpuTime]
+	require.Contains(t, u.processes, process{7, "worker"})
+	require.Contains(t, u.processes, process{8, "fleet"})
+}
+
+func TestPayloadsAddUp(t *testing.T) {
+	w := newWindow(at(0))
+	w.add(typical())
+	w.add(typical())
+	require.EqualValues(t, 2*246, w.kinds[cpuTime].samples)
+	require.Equal(t, pcommon.Timestamp(1e9), w.kinds[cpuTime].start)
+	require.Equal(t, pcommon.Timestamp(6e9), w.kinds[cpuTime].end)
+}
+
+func TestWrongIndicesAreSurvived(t *testing.T) {
+	for _, i := range []int32{-1, math.MinInt32, 1000, math.MaxInt32} {
+		b := newPayload()
+		s := b.resource(map[string]any{attrPID: "not a number", attrExecutableName: 5})
+		p := b.onCPU(s)
+		p.SampleType().SetTypeStrindex(i)
+		l := b.location("x", "native", "y", 1)
+		d := b.d
+		d.LocationTable().At(int(l)).SetMappingIndex(i)
+		d.LocationTable().At(int(l)).AttributeIndices().Append(i)
+		d.LocationTable().At(int(l)).Lines().At(0).SetFunctionIndex(i)
+		d.AttributeTable().At(1).SetKeyStrindex(i)
+		b.events(p, b.stack(l), 1, i)
+		b.events(p, b.stack(i), 1)
+		b.events(p, i, 1)
+		p.SetDurationNano(math.MaxUint64)
+		w := added(b.p)
+		require.EqualValues(t, 3, w.kinds[cpuTime].samples)
+		require.NotEmpty(t, render(w, at(5), 20, style{}))
+	}
+}
+
+func TestWithoutAnyTable(t *testing.T) {
+	p := pprofile.NewProfiles()
+	sample := p.ResourceProfiles().AppendEmpty().ScopeProfiles().AppendEmpty().Profiles().AppendEmpty().Samples().AppendEmpty()
+	sample.TimestampsUnixNano().Append(1)
+	require.NotEmpty(t, render(added(p), at(5), 20, style{}))
+	require.NotPanics(t, func() { added(pprofile.NewProfiles()) })
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	b := newPayload()
+	p := b.onCPU(b.resource(map[string]any{attrPID: 1}))
+	for i := range maxRows + 100 {
+		b.events(p, b.stack(b.location("", "native", "", uint64(i+1))), 1)
+	}
+	s := b.resource(map[string]any{attrPID: 1})
+	for i := range 2 * maxKinds {
+		b.value(b.profile(s, fmt.Sprint("kind", i), "count"), 0, 1)
+	}
+	w := added(b.p)
+	require.Len(t, w.kinds, maxKinds)
+	u := w.kinds[cpuTime]
+	require.Len(t, u.rows, maxRows)
+	require.InDelta(t, 100*20e6, u.beyond, 0.5)
+	require.EqualValues(t, maxRows+100, u.samples)
+}
+
+func TestNegativeValuesDoNotCount(t *testing.T) {
+	b := newPayload()
+	p := b.profile(b.resource(nil), "cpu", "nanoseconds")
+	b.value(p, 0, math.MinInt64)
+	b.value(p, 0, math.MaxInt64)
+	require.InEpsilon(t, float64(math.MaxInt64), added(b.p).kinds[cpuTime].total, 1e-9)
+}
+
+// Any bytes that pass for a payload must be survived.
+func FuzzWindow(f *testing.F) {
+	var m pprofile.ProtoMarshaler
+	for _, p := range []pprofile.Profiles{typical(), pprofile.NewProfiles()} {
+		seed, err := m.MarshalProfiles(p)
+		require.NoError(f, err)
+		f.Add(seed)
+	}
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		p, err := (&pprofile.ProtoUnmarshaler{}).UnmarshalProfiles(data)
+		if err != nil {
+			return
+		}
+		render(added(p), at(5), 5, style{width: 80, colours: true})
+	})
+}
