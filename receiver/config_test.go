@@ -1,0 +1,161 @@
+package receiver
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/hostprofiles/hostprofiles/internal/engine"
+)
+
+var errNoBPF = errors.Join(errors.New("no BPF"), os.ErrPermission)
+
+func load(t *testing.T, yaml string) (*Config, error) {
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
+	require.NoError(t, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	if err := conf.Unmarshal(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, confmap.Validate(cfg)
+}
+
+func TestDefaults(t *testing.T) {
+	cfg, err := load(t, "{}")
+	require.NoError(t, err)
+	require.Equal(t, engine.Config{
+		OnCPUEnabled:   true,
+		OnCPUFrequency: 49,
+		ReportInterval: 10 * time.Second,
+		MaxFrames:      1024,
+		Symbolize:      true,
+		MemoryBytes:    256 << 20,
+		PayloadBytes:   4_000_000,
+	}, cfg.engineConfig())
+}
+
+func TestEveryKeyReachesTheEngine(t *testing.T) {
+	conf, err := confmaptest.LoadConf("testdata/config.yaml")
+	require.NoError(t, err)
+	sub, err := conf.Sub("hostprofiles/all")
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, sub.Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	require.Equal(t, engine.Config{
+		OnCPUEnabled:   true,
+		OnCPUFrequency: 97,
+		ReportInterval: 2 * time.Second,
+		MaxFrames:      128,
+		Symbolize:      false,
+		ThreadIDs:      true,
+		MemoryBytes:    512 << 20,
+		PayloadBytes:   1 << 20,
+	}, cfg.engineConfig())
+}
+
+func TestInvalidValuesNameTheirKey(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"on_cpu: {frequency: 0}":             "on_cpu: frequency value must be greater than or equal to 1",
+		"on_cpu: {frequency: 10001}":         "on_cpu: frequency value must be less than or equal to 10000",
+		"on_cpu: {enabled: false}":           "on_cpu::enabled is false",
+		"report_interval: 99ms":              "report_interval is 99ms; it must be from 100ms to 1h0m0s",
+		"report_interval: 61m":               "report_interval is 1h1m0s",
+		"report_interval: soon":              "report_interval",
+		"max_frames: 0":                      "max_frames value must be greater than or equal to 1",
+		"max_frames: 1025":                   "max_frames value must be less than or equal to 1024",
+		"limits: {memory_mib: 31}":           "limits: memory_mib value must be greater than or equal to 32",
+		"limits: {payload_bytes: 65535}":     "limits: payload_bytes value must be greater than or equal to 65536",
+		"symbolization: {enable: true}":      "symbolization",
+		"off_cpu: {enabled: true}":           "off_cpu",
+		"thread_id: {enabled: 3.5}":          "thread_id",
+		"on_cpu: {frequency: [49]}":          "on_cpu",
+		"on_cpu: {enabled: true, hertz: 49}": "hertz",
+	} {
+		t.Run(yaml, func(t *testing.T) {
+			_, err := load(t, yaml)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+// schema is the part of JSON Schema that config.schema.json uses.
+type schema struct {
+	Type       string            `json:"type"`
+	Default    any               `json:"default"`
+	Minimum    *int              `json:"minimum"`
+	Maximum    *int              `json:"maximum"`
+	Properties map[string]schema `json:"properties"`
+}
+
+// The schema is generated from the same source as the configuration; this compares what they say in the end.
+func TestSchemaAgreesWithConfig(t *testing.T) {
+	raw, err := os.ReadFile("config.schema.json")
+	require.NoError(t, err)
+	var root schema
+	require.NoError(t, json.Unmarshal(raw, &root))
+
+	conf := confmap.New()
+	require.NoError(t, conf.Marshal(createDefaultConfig()))
+	compareSchema(t, nil, root, conf.ToStringMap())
+}
+
+func compareSchema(t *testing.T, path []string, s schema, value any) {
+	key := strings.Join(path, "::")
+	if s.Type == "object" {
+		m, ok := value.(map[string]any)
+		require.True(t, ok, key)
+		require.Len(t, m, len(s.Properties), "keys of %q", key)
+		for name, property := range s.Properties {
+			require.Contains(t, m, name)
+			compareSchema(t, append(path, name), property, m[name])
+		}
+		return
+	}
+	if d, ok := s.Default.(string); ok { // a duration
+		want, err := time.ParseDuration(d)
+		require.NoError(t, err, key)
+		require.EqualValues(t, want, value, key)
+		return
+	}
+	require.EqualValues(t, s.Default, value, key)
+	for n, ok := range bounds(s) {
+		conf := confmap.New()
+		require.NoError(t, conf.Merge(confmap.NewFromStringMap(nest(path, n))))
+		cfg := createDefaultConfig().(*Config)
+		require.NoError(t, conf.Unmarshal(cfg))
+		if ok {
+			require.NoError(t, confmap.Validate(cfg), "%s: %d", key, n)
+		} else {
+			require.Error(t, confmap.Validate(cfg), "%s: %d", key, n)
+		}
+	}
+}
+
+// bounds returns numbers on and just over a schema's bounds, and whether they are allowed.
+func bounds(s schema) map[int]bool {
+	b := map[int]bool{}
+	if s.Minimum != nil {
+		b[*s.Minimum], b[*s.Minimum-1] = true, false
+	}
+	if s.Maximum != nil {
+		b[*s.Maximum], b[*s.Maximum+1] = true, false
+	}
+	return b
+}
+
+func nest(path []string, value any) map[string]any {
+	for i := len(path) - 1; i >= 0; i-- {
+		value = map[string]any{path[i]: value}
+	}
+	return value.(map[string]any)
+}

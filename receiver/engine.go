@@ -1,0 +1,28 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/engine"
+)
+
+// runner is what the receiver needs of an engine.
+type runner interface {
+	// Start begins to profile. After an error nothing runs and nothing is held.
+	Start(ctx context.Context) error
+	// Shutdown stops, drains and flushes within the context's deadline. It is safe without Start and when repeated.
+	Shutdown(ctx context.Context) error
+	// Stats returns a snapshot; it is cheap and safe from any goroutine.
+	Stats() engine.Stats
+}
+
+// newRunner creates an engine. status is called on every change of health while it runs: nil means recovered.
+type newRunner func(cfg engine.Config, logger *zap.Logger, sink engine.Sink, status func(error)) (runner, error)
+
+func newEngine(engine.Config, *zap.Logger, engine.Sink, func(error)) (runner, error) {
+	return nil, fmt.Errorf("starting the engine: %w", errors.ErrUnsupported)
+}

@@ -1,0 +1,242 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/xconsumer"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
+)
+
+// Bounds of the wait before an engine that could not start is tried again; it doubles in between.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// profilesReceiver runs one engine. Where profiling is not possible it does not fail the collector: the other pipelines
+// go on, and log and status say what is missing.
+type profilesReceiver struct {
+	config engine.Config
+	logger *zap.Logger
+	next   xconsumer.Profiles
+	create newRunner
+	obs    *receiverhelper.ObsReport
+	meters *meters
+	retry  time.Duration // first wait; tests shorten it
+
+	cancel context.CancelFunc // ends the retries
+	done   chan struct{}      // closed when no retry can come any more; nil without Start
+
+	mu     sync.Mutex
+	engine runner // the one that runs; nil before
+	host   component.Host
+	status componentstatus.Status
+	reason string
+	closed bool
+}
+
+func newProfilesReceiver(set receiver.Settings, cfg *Config, next xconsumer.Profiles, create newRunner) (*profilesReceiver, error) {
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{ReceiverID: set.ID, ReceiverCreateSettings: set})
+	if err != nil {
+		return nil, fmt.Errorf("creating the receiver's own metrics: %w", err)
+	}
+	r := &profilesReceiver{
+		config: cfg.engineConfig(),
+		logger: set.Logger,
+		next:   next,
+		create: create,
+		obs:    obs,
+		retry:  firstRetry,
+	}
+	r.meters, err = newMeters(set, r.stats)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Start begins to profile. It fails only for what no privilege and no kernel could mend.
+func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error {
+	r.mu.Lock()
+	r.host = host
+	r.mu.Unlock()
+	if err := r.meters.register(); err != nil {
+		return err
+	}
+	r.done = make(chan struct{})
+	err := r.startEngine(ctx)
+	if err == nil {
+		close(r.done)
+		r.warnOfReducedPrivileges()
+		return nil
+	}
+	if isPermanent(err) {
+		close(r.done)
+		r.giveUp(err)
+		return nil
+	}
+	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Duration("after", r.retry))
+	r.report(componentstatus.StatusRecoverableError, err)
+	var retryCtx context.Context
+	retryCtx, r.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(r.done)
+		r.retryStart(retryCtx)
+	}()
+	return nil
+}
+
+// startEngine creates an engine and starts it. Each attempt takes a new one, since a failed Start leaves nothing usable.
+func (r *profilesReceiver) startEngine(ctx context.Context) error {
+	e, err := r.create(r.config, r.logger, r.consume, r.engineStatus)
+	if err != nil {
+		return fmt.Errorf("creating the engine: %w", err)
+	}
+	if err := e.Start(ctx); err != nil {
+		return errors.Join(err, e.Shutdown(ctx))
+	}
+	r.mu.Lock()
+	r.engine = e
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *profilesReceiver) retryStart(ctx context.Context) {
+	for wait := r.retry; ; wait = min(2*wait, lastRetry) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		err := r.startEngine(ctx)
+		switch {
+		case err == nil:
+			r.logger.Info("Profiling started")
+			r.report(componentstatus.StatusOK, nil)
+			return
+		case ctx.Err() != nil:
+			return
+		case isPermanent(err):
+			r.giveUp(err)
+			return
+		}
+		r.logger.Warn("Profiling could not start; trying again", zap.Error(err))
+		r.report(componentstatus.StatusRecoverableError, err)
+	}
+}
+
+// isPermanent tells errors that waiting does not mend: a privilege or a feature of the kernel is missing.
+func isPermanent(err error) bool {
+	return errors.Is(err, os.ErrPermission) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// giveUp says once, in words a user can act on, why nothing is profiled.
+func (r *profilesReceiver) giveUp(err error) {
+	required, _ := privilegeHint()
+	if errors.Is(err, os.ErrPermission) && len(required) > 0 {
+		err = fmt.Errorf("this process lacks %s: %w", joinAnd(required), err)
+	}
+	r.logger.Error("Profiling is off; the rest of the collector goes on", zap.Error(err))
+	r.report(componentstatus.StatusPermanentError, err)
+}
+
+func (r *profilesReceiver) warnOfReducedPrivileges() {
+	if _, optional := privilegeHint(); len(optional) > 0 {
+		r.logger.Warn("Profiling runs with less detail: this process lacks " + joinAnd(optional))
+	}
+}
+
+// engineStatus is how a running engine tells of trouble (err) and of its end (nil).
+func (r *profilesReceiver) engineStatus(err error) {
+	if err == nil {
+		r.report(componentstatus.StatusOK, nil)
+		return
+	}
+	r.report(componentstatus.StatusRecoverableError, err)
+}
+
+// report tells the collector about a change; the collector would pass on every repetition. During start-up and
+// shutdown it has a say of its own about what is fine, so the first "OK" is left to it.
+func (r *profilesReceiver) report(status componentstatus.Status, err error) {
+	var reason string
+	if err != nil {
+		reason = err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	unchanged := status == r.status && reason == r.reason
+	initial := status == componentstatus.StatusOK && r.status == componentstatus.StatusNone
+	if r.closed || r.host == nil || unchanged || initial {
+		return
+	}
+	r.status, r.reason = status, reason
+	event := componentstatus.NewEvent(status)
+	if err != nil {
+		event = errorEvent(status, err)
+	}
+	componentstatus.ReportStatus(r.host, event)
+}
+
+func errorEvent(status componentstatus.Status, err error) *componentstatus.Event {
+	if status == componentstatus.StatusPermanentError {
+		return componentstatus.NewPermanentErrorEvent(err)
+	}
+	return componentstatus.NewRecoverableErrorEvent(err)
+}
+
+// consume is the engine's sink.
+func (r *profilesReceiver) consume(ctx context.Context, p pprofile.Profiles, samples int) error {
+	ctx = r.obs.StartProfilesOp(ctx)
+	err := r.next.ConsumeProfiles(ctx, p)
+	r.obs.EndProfilesOp(ctx, metadata.Type.String(), samples, err)
+	return err
+}
+
+func (r *profilesReceiver) stats() engine.Stats {
+	r.mu.Lock()
+	e := r.engine
+	r.mu.Unlock()
+	if e == nil {
+		return engine.Stats{}
+	}
+	return e.Stats()
+}
+
+// Shutdown stops the engine, which flushes what it has, within the context's deadline. It is safe without Start and when
+// repeated.
+func (r *profilesReceiver) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel()
+	}
+	var err error
+	if r.done != nil {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			err = fmt.Errorf("waiting for an attempt to start: %w", ctx.Err())
+		}
+	}
+	r.mu.Lock()
+	e := r.engine
+	r.mu.Unlock()
+	if e != nil {
+		err = errors.Join(err, e.Shutdown(ctx))
+	}
+	return errors.Join(err, r.meters.unregister())
+}

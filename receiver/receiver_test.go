@@ -1,0 +1,254 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/consumer/xconsumer"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/collector/receiver/xreceiver"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
+)
+
+// fakeEngine stands in for an engine.
+type fakeEngine struct {
+	startErr error
+	hang     bool // Shutdown waits for its context
+	stats    engine.Stats
+
+	config engine.Config
+	sink   engine.Sink
+	status func(error)
+
+	mu        sync.Mutex
+	started   int
+	shutdowns int
+}
+
+func (f *fakeEngine) Start(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started++
+	return f.startErr
+}
+
+func (f *fakeEngine) Shutdown(ctx context.Context) error {
+	f.mu.Lock()
+	f.shutdowns++
+	f.mu.Unlock()
+	if f.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (f *fakeEngine) Stats() engine.Stats { return f.stats }
+
+// creating returns a constructor that hands out the engines one after the other.
+func creating(engines ...*fakeEngine) newRunner {
+	return func(cfg engine.Config, _ *zap.Logger, sink engine.Sink, status func(error)) (runner, error) {
+		if len(engines) == 0 {
+			return nil, errors.New("no more engines")
+		}
+		e := engines[0]
+		engines = engines[1:]
+		e.config, e.sink, e.status = cfg, sink, status
+		return e, nil
+	}
+}
+
+// statusHost remembers what is reported to the collector.
+type statusHost struct {
+	component.Host
+	mu     sync.Mutex
+	events []*componentstatus.Event
+}
+
+func newStatusHost() *statusHost { return &statusHost{Host: componenttest.NewNopHost()} }
+
+func (h *statusHost) Report(e *componentstatus.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+func (h *statusHost) statuses() (s []componentstatus.Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		s = append(s, e.Status())
+	}
+	return s
+}
+
+type fixture struct {
+	receiver xreceiver.Profiles
+	host     *statusHost
+	logs     *observer.ObservedLogs
+	tel      *componenttest.Telemetry
+}
+
+func newFixture(t *testing.T, next xconsumer.Profiles, create newRunner) *fixture {
+	core, logs := observer.New(zap.DebugLevel)
+	tel := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	set := receiver.Settings{ID: component.NewID(metadata.Type), TelemetrySettings: tel.NewTelemetrySettings()}
+	set.Logger = zap.New(core)
+	r, err := newFactory(create).(xreceiver.Factory).CreateProfiles(t.Context(), set, createDefaultConfig(), next)
+	require.NoError(t, err)
+	return &fixture{receiver: r, host: newStatusHost(), logs: logs, tel: tel}
+}
+
+func (f *fixture) start(t *testing.T) {
+	require.NoError(t, f.receiver.Start(t.Context(), f.host))
+}
+
+func (f *fixture) shutdown(t *testing.T) {
+	require.NoError(t, f.receiver.Shutdown(t.Context()))
+}
+
+func TestSamplesReachTheNextConsumer(t *testing.T) {
+	e, sink := &fakeEngine{}, new(consumertest.ProfilesSink)
+	f := newFixture(t, sink, creating(e))
+	f.start(t)
+	require.Equal(t, 1, e.started)
+	require.Equal(t, 49, e.config.OnCPUFrequency)
+	require.NoError(t, e.sink(t.Context(), pprofile.NewProfiles(), 7))
+	require.Len(t, sink.AllProfiles(), 1)
+	f.shutdown(t)
+	require.Empty(t, f.host.statuses(), "the collector itself says that a start went well")
+}
+
+func TestRefusedPayloadIsReportedToTheEngine(t *testing.T) {
+	refusal := errors.New("queue is full")
+	e := &fakeEngine{}
+	f := newFixture(t, consumertest.NewErr(refusal), creating(e))
+	f.start(t)
+	require.ErrorIs(t, e.sink(t.Context(), pprofile.NewProfiles(), 7), refusal)
+	f.shutdown(t)
+	require.EqualValues(t, 7, f.sum(t, "otelcol_receiver_refused_profile_samples"))
+	require.EqualValues(t, 0, f.sum(t, "otelcol_receiver_accepted_profile_samples"))
+}
+
+func TestShutdownWithoutStartAndRepeated(t *testing.T) {
+	e := &fakeEngine{}
+	f := newFixture(t, consumertest.NewNop(), creating(e))
+	f.shutdown(t)
+	f.shutdown(t)
+	require.Zero(t, e.started)
+
+	f = newFixture(t, consumertest.NewNop(), creating(e))
+	f.start(t)
+	f.shutdown(t)
+	f.shutdown(t)
+	require.Equal(t, 2, e.shutdowns, "the engine knows how to be shut down twice")
+}
+
+func TestShutdownHonoursItsContext(t *testing.T) {
+	f := newFixture(t, consumertest.NewNop(), creating(&fakeEngine{hang: true}))
+	f.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, f.receiver.Shutdown(ctx), context.DeadlineExceeded)
+}
+
+func TestMissingPrivilegeDoesNotStopTheCollector(t *testing.T) {
+	for name, cause := range map[string]error{
+		"not permitted": fmt.Errorf("loading programs: %w", os.ErrPermission),
+		"not supported": fmt.Errorf("kernel without BTF: %w", errors.ErrUnsupported),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fakeEngine{startErr: cause}
+			f := newFixture(t, consumertest.NewNop(), creating(e))
+			f.start(t)
+			require.Equal(t, []componentstatus.Status{componentstatus.StatusPermanentError}, f.host.statuses())
+			require.ErrorIs(t, f.host.events[0].Err(), cause)
+			errs := f.logs.FilterLevelExact(zap.ErrorLevel).All()
+			require.Len(t, errs, 1, "one line, not many")
+			require.Contains(t, errs[0].ContextMap()["error"], cause.Error())
+			require.Equal(t, 1, e.shutdowns, "what a failed start holds is let go")
+			require.Empty(t, f.receiver.(*profilesReceiver).stats())
+			f.shutdown(t)
+		})
+	}
+}
+
+func TestPassingTroubleIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trouble := errors.New("cannot allocate memory")
+		good := &fakeEngine{}
+		f := newFixture(t, consumertest.NewNop(), creating(&fakeEngine{startErr: trouble}, &fakeEngine{startErr: trouble}, good))
+		f.start(t)
+		time.Sleep(firstRetry + 2*firstRetry + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 1, good.started)
+		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.statuses(),
+			"the same trouble is reported once")
+		f.shutdown(t)
+		require.Equal(t, 1, good.shutdowns)
+	})
+}
+
+func TestTroubleThatTurnsOutPermanent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, consumertest.NewNop(), creating(&fakeEngine{startErr: errors.New("busy")}, &fakeEngine{startErr: os.ErrPermission}))
+		f.start(t)
+		time.Sleep(time.Hour)
+		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusPermanentError}, f.host.statuses())
+		f.shutdown(t)
+	})
+}
+
+func TestShutdownEndsTheRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, consumertest.NewNop(), creating()) // cannot even be created
+		f.start(t)
+		begin := time.Now()
+		f.shutdown(t)
+		require.Zero(t, time.Since(begin))
+	})
+}
+
+func TestHealthOfARunningEngine(t *testing.T) {
+	e := &fakeEngine{}
+	f := newFixture(t, consumertest.NewNop(), creating(e))
+	f.start(t)
+	trouble := errors.New("the side-band is lost")
+	for range 3 {
+		e.status(trouble)
+	}
+	e.status(errors.New("something else"))
+	e.status(nil)
+	e.status(nil)
+	require.Equal(t, []componentstatus.Status{
+		componentstatus.StatusRecoverableError, componentstatus.StatusRecoverableError, componentstatus.StatusOK,
+	}, f.host.statuses())
+	f.shutdown(t)
+	e.status(trouble)
+	require.Len(t, f.host.statuses(), 3, "nothing is reported after Shutdown")
+}
+
+func TestFactorySupportsProfilesOnly(t *testing.T) {
+	factory := NewFactory()
+	require.Equal(t, component.StabilityLevelDevelopment, factory.(xreceiver.Factory).ProfilesStability())
+	_, err := factory.CreateTraces(t.Context(), receivertest.NewNopSettings(metadata.Type), createDefaultConfig(), consumertest.NewNop())
+	require.Error(t, err)
+}
