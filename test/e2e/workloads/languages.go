@@ -55,7 +55,9 @@ func goLevels(function string, n int) []string {
 }
 
 func goTruth(root ...string) []Share {
-	under := func(levels []string, last string) []string { return append(append(append([]string(nil), root...), levels...), last) }
+	under := func(levels []string, last string) []string {
+		return append(append(append([]string(nil), root...), levels...), last)
+	}
 	return []Share{
 		{"main.hotSixty", 0.6, under(goLevels("main.sixty", 11), "main.hotSixty")},
 		{"main.hotThirty", 0.3, under(goLevels("main.thirty", 4), "main.hotThirty")},
@@ -79,7 +81,7 @@ func goPrograms() []Program {
 	// The twin is the same program with its symbol table; the linker lays both out equally.
 	full := build("", "go", "0")[0]
 	full.argv = append(full.argv[:len(full.argv)-3:len(full.argv)-3], "-o", "{out}/{name}.full", ".")
-	stripped.stripped, stripped.steps = true, append(stripped.steps, full)
+	stripped.stripped, stripped.NamesItself, stripped.steps = true, true, append(stripped.steps, full)
 	goroutines := variant("go-goroutines", "", "-mode", "goroutines")
 	goroutines.Truth, goroutines.Covered = goTruth("main.repeat", Any), 0.9
 	system := variant("go-runtime", "", "-mode", "runtime")

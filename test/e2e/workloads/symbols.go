@@ -11,9 +11,8 @@ import (
 // Symbols are the functions of an ELF file by address, read with Go's own ELF package: a second opinion on what a
 // profiler should find.
 type Symbols struct {
-	segments []elf.ProgHeader
-	symbols  []elf.Symbol // by address
-	longest  uint64
+	symbols []elf.Symbol // by address
+	longest uint64
 }
 
 // LoadSymbols reads .symtab and .dynsym.
@@ -24,11 +23,6 @@ func LoadSymbols(path string) (*Symbols, error) {
 	}
 	defer func() { _ = f.Close() }()
 	s := &Symbols{}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD {
-			s.segments = append(s.segments, p.ProgHeader)
-		}
-	}
 	static, err := f.Symbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return nil, fmt.Errorf("reading symbols of %s: %w", path, err)
@@ -48,16 +42,6 @@ func LoadSymbols(path string) (*Symbols, error) {
 	return s, nil
 }
 
-// VAddr converts an offset in the file to an ELF virtual address.
-func (s *Symbols) VAddr(offset uint64) (_ uint64, ok bool) {
-	for _, p := range s.segments {
-		if p.Flags&elf.PF_X != 0 && offset >= p.Off&^4095 && offset < p.Off+p.Filesz {
-			return offset - p.Off + p.Vaddr, true
-		}
-	}
-	return 0, false
-}
-
 // At returns the names of all functions that cover the ELF virtual address, the innermost ones first.
 func (s *Symbols) At(addr uint64) []string {
 	var names []string
@@ -69,4 +53,18 @@ func (s *Symbols) At(addr uint64) []string {
 		}
 	}
 	return names
+}
+
+// AddressOf returns the ELF virtual address of the function of that name.
+func AddressOf(path, name string) (_ uint64, ok bool) {
+	s, err := LoadSymbols(path)
+	if err != nil {
+		return 0, false
+	}
+	for _, sym := range s.symbols {
+		if sym.Name == name {
+			return sym.Value, true
+		}
+	}
+	return 0, false
 }

@@ -30,6 +30,8 @@ type Program struct {
 	AboveChain int
 	// Exotic programs cannot be walked to the root.
 	Exotic bool
+	// NamesItself: the executable has its functions' names even when it is stripped (Go's pclntab).
+	NamesItself bool
 
 	steps []step
 	// native: the compiler for the program exists for the machine's own architecture only.
