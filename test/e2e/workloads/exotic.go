@@ -31,6 +31,8 @@ func exoticPrograms() []Program {
 		c("nostack", "nostack"),
 		withArgs(c("nostack-leaf", "nostack"), "-arg", "1"),
 		c("memfd", "memfd"),
+		c("bpfhammer", "bpfhammer"),
+		c("bpfobjects", "bpfobjects"),
 		c("storm", "storm", "-static"),
 	}
 }
