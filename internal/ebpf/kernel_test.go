@@ -7,16 +7,27 @@ import (
 
 	"github.com/cilium/ebpf/ringbuf"
 	"go.uber.org/zap/zaptest"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // needsBPF skips on a typed "not supported" only: without root there are no programs to load.
-func needsBPF(t *testing.T) {
+func needsBPF(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("not supported: loading BPF programs needs root")
 	}
+}
+
+// cpuTime is the CPU time that this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var ru unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
 func TestLoadAndSample(t *testing.T) {
@@ -32,8 +43,10 @@ func TestLoadAndSample(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			began := cpuTime(t)
 			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
 			}
+			want := int(997 * (cpuTime(t) - began).Seconds())
 			cpu.Close()
 			var stops [unwind.StopReasons]int
 			var rec ringbuf.Record
@@ -56,12 +69,11 @@ func TestLoadAndSample(t *testing.T) {
 				t.Fatal(err)
 			}
 			taken, lost := k.Counts()
-			t.Logf("taken %d lost %d read %d mine %d copies %d stops %v map bytes %d", taken, lost, n, mine, copies, stops, k.MapBytes())
 			if taken != lost+n {
 				t.Errorf("taken %d, lost %d, read %d", taken, lost, n)
 			}
-			if mine < 300 {
-				t.Errorf("%d samples of this process in half a second at 997 Hz", mine)
+			if mine < want*8/10 || mine > want*12/10 || copies == 0 {
+				t.Errorf("%d samples of this process, %d with copies, not %d; stops %v", mine, copies, want, stops)
 			}
 		})
 	}
