@@ -43,6 +43,9 @@ var ErrTruncated = errors.New("too many symbols")
 type Options struct {
 	MaxSymbols   int    // functions kept; 4 Mi
 	MaxDebugData uint64 // bytes of .gnu_debugdata, compressed and decompressed; 64 MiB
+
+	// Except is a range [0], [1) of addresses whose symbols are left out, since the caller has better ones.
+	Except [2]unwind.FileAddr
 }
 
 // Table finds symbols by address. It is for one goroutine at a time.

@@ -147,6 +147,9 @@ func (l *loader) function(b []byte, source uint32) (row, bool) {
 	default:
 		return row{}, false
 	}
+	if addr >= uint64(l.opts.Except[0]) && addr < uint64(l.opts.Except[1]) {
+		return row{}, false
+	}
 	if _, ok := l.t.codeAt(addr); !ok {
 		return row{}, false
 	}

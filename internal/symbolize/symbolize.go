@@ -1,0 +1,115 @@
+// Package symbolize turns addresses of an executable into functions and lines: Go code by its pc-line table, other code
+// by symbol tables. Kernel addresses are the concern of kallsyms.
+package symbolize
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/elfsym"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
+)
+
+// The kinds of native frames, as the attribute profile.frame.type has them (OpenTelemetry semantic conventions 1.38).
+const (
+	KindNative = "native"
+	KindGo     = "go"
+	KindRust   = "rust"
+)
+
+// goTableBytes is about what a gopclntab.Table holds: its cache of file blocks and every 64th function's address.
+const goTableBytes = 256 << 10
+
+// Symbolizer names the addresses of one executable. It is for one goroutine at a time, holds no lock and no state outside
+// itself, so a goroutine that hangs in a read of the file hinders nobody.
+type Symbolizer struct {
+	golang         *gopclntab.Table // nil if it is not Go
+	goFrom, goUpTo unwind.FileAddr
+	symbols        *elfsym.Table
+
+	// The last answer, since FrameKind is asked for the same address as Lookup.
+	last     unwind.FileAddr
+	lastKind string
+}
+
+// New reads f's tables. The Symbolizer is never nil: an error, which joins all that went wrong, says what it will not
+// find. That a file has no symbols is no error. f's reader must stay open as long as the Symbolizer is used.
+func New(f *elffile.File) (*Symbolizer, error) {
+	s := &Symbolizer{}
+	var opts elfsym.Options
+	golang, goErr := gopclntab.Find(f)
+	switch {
+	case goErr == nil:
+		s.golang = golang
+		s.goFrom, s.goUpTo = golang.Text()
+		opts.Except = [2]unwind.FileAddr{s.goFrom, s.goUpTo}
+	case errors.Is(goErr, gopclntab.ErrNotGo):
+		goErr = nil
+	default:
+		goErr = fmt.Errorf("reading Go's pc-line table: %w", goErr)
+	}
+	var err error
+	s.symbols, err = elfsym.Load(f, opts)
+	return s, errors.Join(goErr, err)
+}
+
+// HasSymbols tells whether Lookup can find anything.
+func (s *Symbolizer) HasSymbols() bool { return s.golang != nil || s.symbols.Len() > 0 }
+
+// Bytes is about the memory that the Symbolizer holds.
+func (s *Symbolizer) Bytes() int {
+	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes()
+	if s.golang != nil {
+		n += goTableBytes
+	}
+	return n
+}
+
+// Lookup appends the places that the instruction at a stands for, innermost first; nothing if no symbol covers it. Only
+// Go code has lines and inlined calls. An error is one of reading the file.
+func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line, error) {
+	if s.golang != nil && a >= s.goFrom && a < s.goUpTo {
+		before := len(dst)
+		lines, ok := s.golang.Lookup(dst, a)
+		if ok && len(lines) > before {
+			s.last, s.lastKind = a, goKind(lines[len(lines)-1].Function)
+			return lines, nil
+		}
+	}
+	symbol, ok, err := s.symbols.Symbol(a)
+	if err != nil {
+		return dst, err
+	}
+	s.last, s.lastKind = a, KindNative
+	if !ok {
+		return dst, nil
+	}
+	if !symbol.PLT && names.IsRust(symbol.Name) {
+		s.lastKind = KindRust
+	}
+	return append(dst, unwind.Line{Function: symbol.Function()}), nil
+}
+
+// goKind: the Go linker's table has C functions too if it linked them itself; they have no file.
+func goKind(f unwind.Function) string {
+	if f.File == "" {
+		return KindNative
+	}
+	return KindGo
+}
+
+// FrameKind tells what made the code at a: KindGo inside Go's text, KindRust if a name that the Rust compiler made covers
+// it, else KindNative. It costs nothing right after Lookup of the same address.
+func (s *Symbolizer) FrameKind(a unwind.FileAddr) string {
+	if s.lastKind == "" || s.last != a {
+		s.last, s.lastKind = a, KindNative
+		if _, err := s.Lookup(nil, a); err != nil {
+			return KindNative // not known is native
+		}
+	}
+	return s.lastKind
+}
