@@ -1,0 +1,231 @@
+// Package startcode finds, by instruction patterns, the few places in code without call frame information that a walk
+// must know: where threads begin and the trampolines by which signal handlers return. musl's libc is built without call
+// frame information, and hand-written start code often is.
+//
+// Patterns: musl 1.2.5, src/env/__libc_start_main.c, src/thread/pthread_create.c, src/thread/{x86_64,aarch64}/clone.s,
+// src/signal/{x86_64,aarch64}/restore.s, arch/{x86_64,aarch64}/crt_arch.h.
+package startcode
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tablebuild"
+)
+
+const (
+	// maxScan bounds how much code of one file is read.
+	maxScan = 64 << 20
+	// minGap is the smallest range worth reading: shorter ones are the padding between functions.
+	minGap = 16
+	// maxFound bounds the places of each kind; real files have less than ten.
+	maxFound = 1024
+	// maxEntry is how long the code at the entry point may be up to its first call.
+	maxEntry = 64
+
+	chunk = 256 << 10
+	// before and after are what scan may look at around each position: more than the patterns have.
+	before = 32
+	after  = 8
+)
+
+// Stats says what was found.
+type Stats struct {
+	Scanned     uint64 // bytes
+	Entry       bool   // the entry point has no other rule
+	Starts      int    // places that call main, a thread's start function, or what clone was given
+	Trampolines int    // of signal handlers
+}
+
+// span is a range of addresses that gets a rule.
+type span struct {
+	start, end unwind.FileAddr
+	kind       unwind.CFAKind
+}
+
+// candidate is an indirect call whose result goes to a direct call.
+type candidate struct {
+	span
+	target unwind.FileAddr // of the direct call
+	padded bool            // nothing but padding follows it
+}
+
+// Find returns rows for those places of f's executable segments where t has no rule. Errors are those of reading.
+func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
+	s := scanner{f: f, t: t}
+	if f.Arch == unwind.ArchARM64 {
+		s.scan = s.scanARM64
+	} else {
+		s.scan = s.scanAMD64
+	}
+	for _, g := range f.Segments {
+		if !g.Exec {
+			continue
+		}
+		for lo, hi := range uncovered(t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
+			if hi-lo < minGap {
+				continue
+			}
+			if err := s.gap(lo, hi); err != nil {
+				return &unwind.Table{}, s.stats, fmt.Errorf("scanning code: %w", err)
+			}
+		}
+	}
+	s.entry()
+	return s.table(), s.stats, nil
+}
+
+// uncovered yields the parts of [lo, hi) in which t has no rule.
+func uncovered(t *unwind.Table, lo, hi unwind.FileAddr) func(yield func(lo, hi unwind.FileAddr) bool) {
+	return func(yield func(lo, hi unwind.FileAddr) bool) {
+		i, _ := slices.BinarySearchFunc(t.Rows, lo, func(r unwind.Row, a unwind.FileAddr) int { return cmp.Compare(r.Start, a) })
+		free := t.Lookup(lo).CFA == unwind.CFANone
+		for ; lo < hi && i < len(t.Rows) && t.Rows[i].Start < hi; i++ {
+			r := t.Rows[i]
+			if free && r.Start > lo && !yield(lo, r.Start) {
+				return
+			}
+			lo, free = r.Start, t.Rules[r.Rule].CFA == unwind.CFANone
+		}
+		if free && lo < hi {
+			yield(lo, hi)
+		}
+	}
+}
+
+type scanner struct {
+	f     *elffile.File
+	t     *unwind.Table
+	stats Stats
+	// scan looks for patterns at the positions from up to to in b, which is the code at the address at.
+	scan func(b []byte, at unwind.FileAddr, from, to int)
+
+	buf        []byte
+	candidates []candidate
+	spans      []span // that need no more evidence once there is a trampoline
+	trampoline []span
+	entrySpan  span
+}
+
+// gap scans one range, in chunks that overlap so that patterns may span them.
+func (s *scanner) gap(lo, hi unwind.FileAddr) error {
+	if s.buf == nil {
+		s.buf = make([]byte, chunk)
+	}
+	from := 0
+	for {
+		n := min(uint64(hi-lo), chunk)
+		if s.stats.Scanned+n > maxScan {
+			return nil
+		}
+		s.stats.Scanned += n
+		b := s.buf[:n]
+		if err := s.f.ReadAddr(b, lo); err != nil {
+			if errors.Is(err, elffile.ErrTruncated) || errors.Is(err, elffile.ErrNoData) {
+				return nil // the headers promise more than there is
+			}
+			return err
+		}
+		if lo+unwind.FileAddr(n) >= hi {
+			s.scan(b, lo, from, len(b))
+			return nil
+		}
+		s.scan(b, lo, from, len(b)-after)
+		lo += chunk - after - before
+		from = before
+	}
+}
+
+func (s *scanner) foundTrampoline(start, end unwind.FileAddr) {
+	if len(s.trampoline) < maxFound {
+		// The handler returns to the start, and return addresses are looked up by the byte before.
+		s.trampoline = append(s.trampoline, span{start - 1, end, unwind.CFASignal})
+	}
+}
+
+func (s *scanner) foundStart(start, end unwind.FileAddr) {
+	if len(s.spans) < maxFound {
+		s.spans = append(s.spans, span{start, end, unwind.CFARoot})
+	}
+}
+
+func (s *scanner) foundCandidate(c candidate) {
+	if c.kind = unwind.CFARoot; len(s.candidates) < maxFound {
+		s.candidates = append(s.candidates, c)
+	}
+}
+
+// executable tells whether a lies in an executable segment.
+func (s *scanner) executable(a unwind.FileAddr) bool {
+	for _, g := range s.f.Segments {
+		if g.Exec && a >= g.VAddr && uint64(a-g.VAddr) < g.MemSize {
+			return true
+		}
+	}
+	return false
+}
+
+// entry marks the code from the entry point to its first call.
+func (s *scanner) entry() {
+	lo := s.f.Entry
+	if lo == 0 || !s.executable(lo) || s.t.Lookup(lo).CFA != unwind.CFANone {
+		return
+	}
+	for _, hi := range uncovered(s.t, lo, lo+maxEntry) {
+		b := make([]byte, hi-lo)
+		for len(b) > 0 && s.f.ReadAddr(b, lo) != nil {
+			b = b[:len(b)-1]
+		}
+		var n int
+		if s.f.Arch == unwind.ArchARM64 {
+			n = firstBranchARM64(b)
+		} else {
+			n = firstCallAMD64(b)
+		}
+		if n > 0 {
+			s.entrySpan, s.stats.Entry = span{lo, lo + unwind.FileAddr(n), unwind.CFARoot}, true
+		}
+		return
+	}
+}
+
+// table puts together what there is evidence for. The patterns of thread starts are ordinary code elsewhere, so they
+// count only in a libc: a file that has a signal trampoline.
+func (s *scanner) table() *unwind.Table {
+	all := slices.Clone(s.trampoline)
+	s.stats.Trampolines = len(all)
+	if len(all) > 0 {
+		noReturn := map[unwind.FileAddr]bool{}
+		for _, c := range s.candidates {
+			noReturn[c.target] = noReturn[c.target] || c.padded
+		}
+		all = append(all, s.spans...)
+		for _, c := range s.candidates {
+			// arm64's pattern is just two calls, so there the second one must not return.
+			if s.f.Arch == unwind.ArchAMD64 || noReturn[c.target] {
+				all = append(all, c.span)
+			}
+		}
+	}
+	s.stats.Starts = len(all) - s.stats.Trampolines
+	if s.stats.Entry {
+		all = append(all, s.entrySpan)
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	var b tablebuild.Builder
+	var end unwind.FileAddr
+	for _, x := range all {
+		if x.start = max(x.start, end); x.start >= x.end {
+			continue
+		}
+		// A builder has room for so few rows and rules.
+		_ = b.Add(x.start, unwind.Rule{CFA: x.kind})
+		_ = b.Add(x.end, unwind.Rule{})
+		end = x.end
+	}
+	return b.Table(end)
+}

@@ -1,0 +1,308 @@
+package startcode
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+const program = `
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <threads.h>
+static void *thread(void *a) { return a; }
+static int thread11(void *a) { return a != 0; }
+static void handler(int s) {}
+int main(int c, char **v)
+{
+	pthread_t t;
+	thrd_t u;
+	signal(SIGUSR1, handler);
+	pthread_create(&t, 0, thread, 0);
+	thrd_create(&u, thread11, 0);
+	return printf("%d", c) == 7;
+}
+`
+
+func build(t testing.TB, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
+	if err := os.WriteFile(src, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("musl-gcc", append(args, "-O2", "-o", out, src)...)
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, b)
+	}
+	return out
+}
+
+func open(t testing.TB, path string) *elffile.File {
+	t.Helper()
+	r, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	st, err := r.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elffile.New(r, st.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestMusl takes the truth from the symbols of an unstripped build and looks for the same in a stripped one.
+func TestMusl(t *testing.T) {
+	whole := build(t, "-static")
+	stripped := whole + ".stripped"
+	if b, err := exec.Command("strip", "-o", stripped, whole).CombinedOutput(); err != nil {
+		t.Fatalf("strip: %v\n%s", err, b)
+	}
+	syms := symbols(t, whole)
+	for _, path := range []string{whole, stripped} {
+		f := open(t, path)
+		eh, _, err := ehframe.EHFrame(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab, st, err := Find(f, eh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Starts != 4 || st.Trampolines != 1 || !st.Entry {
+			t.Errorf("%s: %+v", path, st)
+		}
+		for _, name := range []string{"libc_start_main_stage2", "start", "start_c11", "__clone"} {
+			if n := roots(tab, syms[name]); n == 0 {
+				t.Errorf("%s: no root in %s", path, name)
+			}
+		}
+		for _, name := range []string{"main", "exit", "thread", "pthread_create"} {
+			if n := roots(tab, syms[name]); n != 0 {
+				t.Errorf("%s: %d roots in %s", path, n, name)
+			}
+		}
+		restore := unwind.FileAddr(syms["__restore_rt"].Value)
+		for _, a := range []unwind.FileAddr{restore - 1, restore, restore + 8} {
+			if r := tab.Lookup(a); r.CFA != unwind.CFASignal {
+				t.Errorf("%s: restore%+d: %v", path, int64(a-restore), r)
+			}
+		}
+		if r := tab.Lookup(f.Entry); r.CFA != unwind.CFARoot {
+			t.Errorf("%s: entry: %v", path, r)
+		}
+	}
+}
+
+func symbols(t testing.TB, path string) map[string]elf.Symbol {
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	list, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]elf.Symbol{}
+	for _, s := range list {
+		if elf.ST_TYPE(s.Info) != elf.STT_FILE {
+			m[s.Name] = s
+		}
+	}
+	return m
+}
+
+// roots counts the bytes of a symbol that are roots; assembly has no sizes, but ends within 64 bytes.
+func roots(tab *unwind.Table, s elf.Symbol) (n int) {
+	size := s.Size
+	if size == 0 {
+		size = 64
+	}
+	for a := s.Value; a < s.Value+size; a++ {
+		if tab.Lookup(unwind.FileAddr(a)).CFA == unwind.CFARoot {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMuslLibrary looks at the shared musl, which has no more starts than the static one.
+func TestMuslLibrary(t *testing.T) {
+	path := "/lib/ld-musl-x86_64.so.1"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, path)
+	_, st, err := Find(f, &unwind.Table{})
+	if err != nil || st.Starts != 4 || st.Trampolines != 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// image is an ELF file with one executable segment of code at 0x10000.
+func image(machine elf.Machine, entry uint64, code []byte) *elffile.File {
+	le := binary.LittleEndian
+	b := make([]byte, 64+56, 64+56+len(code))
+	copy(b, "\x7fELF\x02\x01\x01")
+	le.PutUint16(b[16:], uint16(elf.ET_EXEC))
+	le.PutUint16(b[18:], uint16(machine))
+	le.PutUint64(b[24:], entry)
+	le.PutUint64(b[32:], 64)
+	le.PutUint16(b[54:], 56)
+	le.PutUint16(b[56:], 1)
+	p := b[64:]
+	le.PutUint32(p, uint32(elf.PT_LOAD))
+	le.PutUint32(p[4:], uint32(elf.PF_X|elf.PF_R))
+	le.PutUint64(p[8:], 64+56)
+	le.PutUint64(p[16:], 0x10000)
+	le.PutUint64(p[32:], uint64(len(code)))
+	le.PutUint64(p[40:], uint64(len(code)))
+	b = append(b, code...)
+	f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+func dump(t *unwind.Table) string {
+	var s strings.Builder
+	for _, r := range t.Rows {
+		fmt.Fprintf(&s, "%#x %v\n", uint64(r.Start), t.Rules[r.Rule])
+	}
+	return s.String()
+}
+
+// TestARM64 has musl's code for aarch64, as gcc 12 compiles it: __libc_start_main's call of main, pthread_create's start
+// and start_c11 with their call of __pthread_exit, a pair of calls that means nothing, clone, and the trampoline.
+func TestARM64(t *testing.T) {
+	words := []uint32{
+		0xd280001d, 0xd280001e, 0x910003e0, 0x90000001, 0x91000021, 0x927cec1f, 0x14000002, 0xd503201f, // 0: _start
+		0xd63f02a0, 0x94000010, 0xd503201f, // 20: blr x21; bl 0x10064 (exit)
+		0xd63f0020, 0x94000010, 0xaa1303e0, // 2c: blr x1; bl 0x10070 (__pthread_exit), and more code
+		0xd63f0020, 0x93407c00, 0x9400000c, 0xd503201f, // 38: the same with sxtw and padding
+		0xd63f0060, 0x94000010, 0xb9400000, // 48: blr x3; bl 0x1008c (__errno_location), ldr w0, [x0]
+		0xa8c103e1, 0xd63f0020, 0xd2800ba8, 0xd4000001, 0xd503201f, // 54: clone
+		0xd2801168, 0xd4000001, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, // 68: __restore_rt
+	}
+	var code []byte
+	for _, w := range words {
+		code = binary.LittleEndian.AppendUint32(code, w)
+	}
+	f := image(elf.EM_AARCH64, 0x10000, code)
+	tab, st, err := Find(f, &unwind.Table{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `0x10000 root
+0x1001c none
+0x10020 root
+0x10028 none
+0x1002c root
+0x10034 none
+0x10038 root
+0x10044 none
+0x10058 root
+0x10064 none
+0x10067 signal
+0x10070 none
+`
+	if got := dump(tab); got != want {
+		t.Errorf("%+v\n%swant\n%s", st, got, want)
+	}
+}
+
+// TestAcrossChunks puts the patterns at every place around where a chunk ends.
+func TestAcrossChunks(t *testing.T) {
+	pattern := []byte{0xff, 0x54, 0x24, 0x08, 0x48, 0x89, 0xc7, 0xe8, 0, 0, 0, 0}
+	for shift := -50; shift < 20; shift++ {
+		code := bytes.Repeat([]byte{0x90}, chunk+1000)
+		at := chunk + shift
+		copy(code[at:], pattern)
+		copy(code[at+len(pattern):], sigreturnRAX)
+		_, st, err := Find(image(elf.EM_X86_64, 0, code), &unwind.Table{})
+		if err != nil || st.Starts != 1 || st.Trampolines != 1 {
+			t.Errorf("%d: %+v, %v", shift, st, err)
+		}
+	}
+}
+
+func TestIndirectCall(t *testing.T) {
+	for _, c := range []struct {
+		code []byte
+		want int
+	}{
+		{[]byte{0xff, 0xd3}, 2},                                     // call *%rbx
+		{[]byte{0x41, 0xff, 0xd1}, 2},                               // call *%r9
+		{[]byte{0xff, 0x13}, 2},                                     // call *(%rbx)
+		{[]byte{0xff, 0x53, 0x10}, 3},                               // call *16(%rbx)
+		{[]byte{0xff, 0x54, 0x24, 0x08}, 4},                         // call *8(%rsp)
+		{[]byte{0xff, 0x93, 0, 1, 0, 0}, 6},                         // call *256(%rbx)
+		{[]byte{0xff, 0x94, 0x24, 0, 1, 0, 0}, 7},                   // call *256(%rsp)
+		{[]byte{0xff, 0x14, 0xc5, 0, 0, 0, 0}, 7},                   // call *0(,%rax,8)
+		{[]byte{0xff, 0x15, 0, 1, 0, 0}, 0},                         // call *256(%rip)
+		{[]byte{0xff, 0xe0}, 0},                                     // jmp *%rax
+		{[]byte{0xff, 0x30}, 0},                                     // push (%rax)
+		{[]byte{0xff}, 0},                                           // cut
+		{[]byte{0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90}, 0}, // nothing
+	} {
+		if got := indirectCall(c.code); got != c.want {
+			t.Errorf("% x: %d, want %d", c.code, got, c.want)
+		}
+	}
+}
+
+// TestCovered leaves alone what has rules, and needs a trampoline to believe in starts.
+func TestCovered(t *testing.T) {
+	code := bytes.Repeat([]byte{0x90}, 256)
+	copy(code[100:], []byte{0xff, 0xd3, 0x89, 0xc7, 0xe8, 0, 0, 0, 0})
+	if tab, st, err := Find(image(elf.EM_X86_64, 0, code), &unwind.Table{}); err != nil || len(tab.Rows) != 0 {
+		t.Errorf("no trampoline: %+v, %v", st, err)
+	}
+	copy(code[150:], sigreturnEAX)
+	covered := &unwind.Table{
+		Rows:  []unwind.Row{{Start: 0x10000, Rule: 1}, {Start: 0x10000 + 120}},
+		Rules: []unwind.Rule{{}, {CFA: unwind.CFAReg, Reg: 7, Offset: 8}},
+	}
+	_, st, err := Find(image(elf.EM_X86_64, 0x10000, code), covered)
+	if err != nil || st.Starts != 0 || st.Trampolines != 1 || st.Entry {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	f.Add(true, uint64(0x10000), append([]byte{0xff, 0xd3, 0x89, 0xc7, 0xe8, 0, 0, 0, 0}, sigreturnRAX...))
+	f.Add(false, uint64(0x10004), []byte{0x20, 0, 0x3f, 0xd6, 0, 0, 0, 0x94, 0x68, 0x11, 0x80, 0xd2, 1, 0, 0, 0xd4})
+	f.Fuzz(func(t *testing.T, amd64 bool, entry uint64, code []byte) {
+		m := elf.EM_AARCH64
+		if amd64 {
+			m = elf.EM_X86_64
+		}
+		tab, _, err := Find(image(m, entry, code), &unwind.Table{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(tab.Rows); i++ {
+			if tab.Rows[i].Start <= tab.Rows[i-1].Start || tab.Rows[i].Rule == tab.Rows[i-1].Rule {
+				t.Fatalf("row %d: %+v", i, tab.Rows)
+			}
+		}
+	})
+}
