@@ -137,8 +137,8 @@ struct process {
 
 enum sample_flag {
 	SAMPLE_KERNEL_MODE = 1,
-	SAMPLE_COPY = 2,      /* struct registers and a stack copy follow the frames */
-	SAMPLE_COPY_FULL = 4, /* a copy was due, but the ring was over half full */
+	SAMPLE_COPY = 2,      /* struct registers and copy_bytes of stack follow the frames */
+	SAMPLE_COPY_FULL = 4, /* no stack was copied: the ring was over half full */
 };
 
 /* The head of a record in the ring; kernel words, user words, registers and stack copy follow. */

@@ -12,10 +12,10 @@ INLINE int can_resume(__u32 stop)
 }
 
 /*
- * Appends the registers of the pending frame and the stack above its stack pointer, page by page up to the first fault.
- * Returns the bytes of stack copied.
+ * Appends the registers of the pending frame and, if asked for, the stack above its stack pointer, page by page up to the
+ * first fault. Returns the bytes of stack copied.
  */
-INLINE __u32 copy_stack(struct scratch *s)
+INLINE __u32 copy_stack(struct scratch *s, int with_stack)
 {
 	struct walk *w = &s->walk;
 	struct registers *regs;
@@ -41,7 +41,7 @@ INLINE __u32 copy_stack(struct scratch *s)
 
 		__u32 index = at;
 
-		if (at >= RECORD_WORDS || copied + len > STACK_COPY_BYTES)
+		if (!with_stack || at >= RECORD_WORDS || copied + len > STACK_COPY_BYTES)
 			break;
 		/* what is true already, in a form that the verifier sees at the call */
 		opaque(index);
@@ -71,12 +71,10 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	h->stop = w->stop;
 	h->stop_line = w->stop_line;
 	if (can_resume(w->stop)) {
-		if (fill > ring_copy_bytes) {
-			h->flags |= SAMPLE_COPY_FULL;
-		} else {
-			h->flags |= SAMPLE_COPY;
-			h->copy_bytes = copy_stack(s);
-		}
+		int room = fill <= ring_copy_bytes;
+
+		h->flags |= room ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
+		h->copy_bytes = copy_stack(s, room);
 	}
 	size = sizeof(*h) + 8 * (__u64)w->words;
 	opaque(size);

@@ -35,9 +35,9 @@ type Sample struct {
 	KernelMode bool
 	Stop       unwind.StopReason
 	StopLine   uint16
-	// CopyWanted: user space could finish the walk; HasCopy: it can.
-	CopyWanted                  bool
-	HasCopy                     bool
+	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
+	// ring had no room for it.
+	HasCopy, CopyFull           bool
 	Registers                   unwind.Registers // of the pending frame, with HasCopy
 	PendingReturn, PendingGuess bool
 
@@ -133,8 +133,7 @@ func (s *Sample) Decode(b []byte) error {
 			break
 		}
 	}
-	const copyFlags = uint8(abi.LoopSampleFlagSAMPLE_COPY | abi.LoopSampleFlagSAMPLE_COPY_FULL)
-	s.CopyWanted = h.Flags&copyFlags != 0
+	s.CopyFull = h.Flags&uint8(abi.LoopSampleFlagSAMPLE_COPY_FULL) != 0
 	rest = rest[kernel+user:]
 	if h.Flags&uint8(abi.LoopSampleFlagSAMPLE_COPY) == 0 || len(rest) == 0 {
 		return nil

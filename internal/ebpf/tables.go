@@ -3,6 +3,7 @@ package ebpf
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -35,16 +36,20 @@ func (r TableRef) Valid() bool { return r.blocks > 0 }
 func (r TableRef) Bytes() int { return r.blocks * blockBytes }
 
 // Tables holds unwind tables in kernel memory: slabs of blocks, and the rules of all tables, each distinct one once.
-// It is used by the workers that build tables, hence the lock; it never touches a target.
+// Workers that build tables add them, the engine reads them, hence the locks; it never touches a target.
 type Tables struct {
-	mu       sync.Mutex
 	outer    *ebpf.Map
 	spec     *ebpf.MapSpec
-	slabs    []*slab // by number; nil: not there
 	maxBytes int
-	bytes    int
-	rules    map[unwind.Rule]uint32
-	ruleMem  []rule
+
+	growing sync.Mutex // held by Add, which may wait for RCU
+
+	mu      sync.Mutex // guards what follows, never held while waiting
+	slabs   []*slab    // by number; nil: not there
+	bytes   int
+	numbers map[unwind.Rule]uint32
+	rules   []unwind.Rule // by number
+	ruleMem []rule
 }
 
 type slab struct {
@@ -58,28 +63,59 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 	if err != nil {
 		return nil, err
 	}
-	t := &Tables{
+	return &Tables{
 		outer: outer, spec: inner, maxBytes: maxBytes, ruleMem: mem,
-		rules: map[unwind.Rule]uint32{{}: 0},
-		slabs: make([]*slab, outer.MaxEntries()),
-	}
-	return t, nil
+		numbers: map[unwind.Rule]uint32{{}: 0},
+		rules:   []unwind.Rule{{}},
+		slabs:   make([]*slab, outer.MaxEntries()),
+	}, nil
 }
 
 // Add copies a table into the kernel. It may wait for RCU (tens of milliseconds).
 func (t *Tables) Add(table *unwind.Table, g *GoSwitch) (TableRef, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.growing.Lock()
+	defer t.growing.Unlock()
 	blocks, page0, pages, err := encodeTable(table, g, t.ruleNumber)
 	if err != nil {
 		return TableRef{}, err
 	}
-	slab, at, err := t.room(len(blocks))
-	if err != nil {
-		return TableRef{}, err
+	number, at, ok := t.room(len(blocks))
+	if !ok {
+		if number, err = t.grow(len(blocks)); err != nil {
+			return TableRef{}, err
+		}
+		if number, at, ok = t.room(len(blocks)); !ok {
+			return TableRef{}, ErrNoRoom
+		}
 	}
-	copy(t.slabs[slab].mem[at:], blocks)
-	return TableRef{uint32(slab), uint32(at), page0, uint32(pages), len(blocks)}, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	copy(t.slabs[number].mem[at:], blocks)
+	return TableRef{uint32(number), uint32(at), page0, uint32(pages), len(blocks)}, nil
+}
+
+// Rule returns the rule for an ELF virtual address, as BPF finds it.
+func (t *Tables) Rule(r TableRef, a unwind.FileAddr) unwind.Rule {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	page := uint64(a) >> tablePageBits
+	if !r.Valid() || t.slabs[r.slab] == nil || page < uint64(r.page0) || page-uint64(r.page0) >= uint64(r.pages) {
+		return unwind.Rule{}
+	}
+	blocks := t.slabs[r.slab].mem[r.block : int(r.block)+r.blocks]
+	word := func(i uint32) uint32 { return blocks[i/uint32(blockRows)].Row[i%uint32(blockRows)] }
+	index := uint32(blockRows)
+	rows := index + (r.pages/uint32(blockRows)+1)*uint32(blockRows)
+	lo, hi := word(index+uint32(page)-r.page0), word(index+uint32(page)-r.page0+1)
+	offset := uint32(uint64(a) & (1<<tablePageBits - 1))
+	for lo+1 < hi {
+		if mid := (lo + hi) / 2; word(rows+mid)>>rowRuleBits <= offset {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return t.rules[word(rows+lo)&(1<<rowRuleBits-1)]
 }
 
 // Remove frees a table's room. The caller has unlinked it from all processes' mappings.
@@ -100,52 +136,55 @@ func (t *Tables) Bytes() int {
 }
 
 func (t *Tables) ruleNumber(r unwind.Rule) (uint32, error) {
-	n, ok := t.rules[r]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.numbers[r]
 	if !ok {
 		if len(t.rules) >= maxRules {
 			return 0, fmt.Errorf("%w: %d distinct unwind rules", ErrNoRoom, maxRules)
 		}
 		n = uint32(len(t.rules))
-		t.rules[r] = n
+		t.numbers[r] = n
+		t.rules = append(t.rules, r)
 		t.ruleMem[n] = encodeRule(r)
 	}
 	return n, nil
 }
 
-// room finds n blocks in a row, in a new slab if need be.
-func (t *Tables) room(n int) (slabNumber, at int, err error) {
-	now, vacant := time.Now(), -1
+// room finds n blocks in a row in the slabs that there are.
+func (t *Tables) room(n int) (number, at int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
 	for i, s := range t.slabs {
 		if s == nil {
-			if vacant < 0 {
-				vacant = i
-			}
 			continue
 		}
 		if at, ok := s.extents.alloc(n, now); ok {
-			return i, at, nil
+			return i, at, true
 		}
 	}
-	t.dropUnused(now)
-	size := max(n, slabBlocks)
-	if vacant < 0 || t.bytes+size*blockBytes > t.maxBytes {
-		return 0, 0, fmt.Errorf("%w: %d bytes of unwind tables", ErrNoRoom, t.bytes)
-	}
-	s, err := t.newSlab(vacant, size)
-	if err != nil {
-		return 0, 0, err
-	}
-	at, _ = s.extents.alloc(n, now)
-	return vacant, at, nil
+	return 0, 0, false
 }
 
-func (t *Tables) newSlab(number, blocks int) (*slab, error) {
+// grow makes a slab that has room for n blocks, after dropping those that hold nothing any more. It waits for RCU.
+func (t *Tables) grow(n int) (number int, err error) {
+	t.dropUnused()
+	size := max(n, slabBlocks)
+	t.mu.Lock()
+	number = slices.Index(t.slabs, nil)
+	full := number < 0 || t.bytes+size*blockBytes > t.maxBytes
+	used := t.bytes
+	t.mu.Unlock()
+	if full {
+		return 0, fmt.Errorf("%w: %d bytes of unwind tables", ErrNoRoom, used)
+	}
 	spec := t.spec.Copy()
 	spec.Name = "table_slab"
-	spec.MaxEntries = uint32(blocks)
+	spec.MaxEntries = uint32(size)
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
-		return nil, fmt.Errorf("creating a map for unwind tables: %w", err)
+		return 0, fmt.Errorf("creating a map for unwind tables: %w", err)
 	}
 	mem, err := arrayMemory[block](m)
 	if err == nil {
@@ -153,31 +192,41 @@ func (t *Tables) newSlab(number, blocks int) (*slab, error) {
 	}
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("inserting a map for unwind tables: %w", err)
+		return 0, fmt.Errorf("inserting a map for unwind tables: %w", err)
 	}
-	s := &slab{m: m, mem: mem, extents: newExtents(blocks)}
-	t.slabs[number] = s
-	t.bytes += blocks * blockBytes
-	return s, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.slabs[number] = &slab{m: m, mem: mem, extents: newExtents(size)}
+	t.bytes += size * blockBytes
+	return number, nil
 }
 
-// dropUnused frees slabs that hold nothing any more.
-func (t *Tables) dropUnused(now time.Time) {
+// dropUnused frees slabs that hold nothing any more. It waits for RCU.
+func (t *Tables) dropUnused() {
+	for i, s := range t.takeUnused(time.Now()) {
+		if err := t.outer.Delete(uint32(i)); err != nil {
+			continue // BPF still has the map; it is only out of use here
+		}
+		s.close()
+	}
+}
+
+func (t *Tables) takeUnused(now time.Time) map[int]*slab {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unused := map[int]*slab{}
 	for i, s := range t.slabs {
 		if s == nil {
 			continue
 		}
 		s.extents.reclaim(now)
-		if !s.extents.unused() {
-			continue
+		if s.extents.unused() {
+			unused[i] = s
+			t.bytes -= len(s.mem) * blockBytes
+			t.slabs[i] = nil
 		}
-		if err := t.outer.Delete(uint32(i)); err != nil {
-			continue
-		}
-		t.bytes -= len(s.mem) * blockBytes
-		t.slabs[i] = nil
-		s.close()
 	}
+	return unused
 }
 
 func (s *slab) close() {
@@ -186,6 +235,8 @@ func (s *slab) close() {
 }
 
 func (t *Tables) close() {
+	t.growing.Lock()
+	defer t.growing.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, s := range t.slabs {
