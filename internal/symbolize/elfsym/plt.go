@@ -140,6 +140,7 @@ func stubsARM64(stubs []stub, b []byte, addr uint64) []stub {
 		for end++; word(end) == nop; {
 			end++
 		}
+		end = min(end, len(b)/4)
 		stubs = append(stubs, stub{
 			addr: addr + uint64(start*4), size: uint64(end-start) * 4,
 			slot: pc&^0xfff + uint64(pages<<12) + uint64(ldr>>10&0xfff)*8, rela: noIndex,
