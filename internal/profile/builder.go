@@ -264,6 +264,9 @@ func (b *Builder) location(l *Location) int32 {
 
 // text interns by what the text will be in the payload, so that two names that become equal make one sample.
 func (b *Builder) text(s string) int32 {
+	if s == "" {
+		return 0
+	}
 	if id, known := b.textID[s]; known {
 		return id
 	}

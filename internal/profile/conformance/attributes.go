@@ -21,8 +21,6 @@ const (
 	onMapping
 )
 
-const anywhere = onResource | onScope | onProfile | onSample | onLocation | onMapping
-
 func (p place) String() string {
 	switch p {
 	case onResource:

@@ -16,11 +16,11 @@ const (
 
 // checkWire finds what pdata hides. It runs after pdata has unmarshalled b; what it cannot parse is reported all the same.
 func checkWire(r *report, b []byte) {
+	links, attributes := 0, 0
 	err := eachField(b, func(field int, dictionary []byte) error {
 		if field != fieldDictionary {
 			return nil
 		}
-		links, attributes := 0, 0
 		return eachField(dictionary, func(field int, entry []byte) error {
 			switch field {
 			case fieldLinkTable:
