@@ -1,0 +1,308 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// needRoot skips a test that mounts or changes roots.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if unix.Geteuid() != 0 {
+		t.Skip("this takes root")
+	}
+}
+
+// survives checks that a session still works, after whatever was done to it: a program of known truth comes out right.
+func survives(t *testing.T, s *harness.Session) {
+	t.Helper()
+	program := build(t, "c")
+	ran := runOne(program, time.Second)
+	if ran.err != nil {
+		t.Fatal(ran.err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		report := analysis.Judge(program, s.Samples().PID(ran.pid))
+		if report.Samples >= 900 {
+			atLeast(t, "afterwards, true chains of calls", report.Chains, report.Covered, 0.99)
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("afterwards, only %d samples of a program were delivered", report.Samples)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// TestFilesThatChange profiles executables that are replaced, deleted, in no file system, or in another root: all of them
+// are walked and named as ever.
+func TestFilesThatChange(t *testing.T) {
+	needRoot(t)
+	c, other, static := build(t, "c"), build(t, "c-static"), build(t, "c-static")
+	dir := t.TempDir()
+	root := filepath.Join(dir, "root")
+	for _, d := range []string{"replaced", "deleted", "root"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, harness.Options{})
+	running := map[string]*workloads.Running{}
+	running["replaced"] = run(t, copyTo(t, c, filepath.Join(dir, "replaced")), workloads.Limits{})
+	if err := os.Remove(running["replaced"].Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(copyTo(t, other, dir).Path, running["replaced"].Path); err != nil {
+		t.Fatal(err)
+	}
+	running["deleted"] = run(t, copyTo(t, c, filepath.Join(dir, "deleted")), workloads.Limits{})
+	if err := os.Remove(running["deleted"].Path); err != nil {
+		t.Fatal(err)
+	}
+	running["memfd"] = launched(t)(c.Launch(exec.Command(build(t, "memfd").Path, c.Path)))
+	inRoot := copyTo(t, static, root)
+	cmd := exec.Command("/" + filepath.Base(inRoot.Path))
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Cloneflags: syscall.CLONE_NEWNS}
+	running["chroot"] = launched(t)(inRoot.Launch(cmd))
+	time.Sleep(4 * time.Second)
+	cpu := map[string]time.Duration{}
+	for name, r := range running {
+		cpu[name] = r.Stop()
+	}
+	all := stop(t, s)
+	for name, r := range running {
+		t.Run(name, func(t *testing.T) {
+			report := analysis.Judge(r.Built, all.Samples.PID(r.PID()))
+			delivered(t, name, report.Samples, cpu[name])
+			// The first samples after the change may come before the file was read through /proc.
+			atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.98)
+			names := analysis.Samples.Where(all.Samples.PID(r.PID()), func(s analysis.Sample) bool { return hasName(s, "main") })
+			atLeast(t, "stacks with a frame that is named main", names.Count(), report.Samples, 0.98)
+			show(t, report)
+		})
+	}
+}
+
+func hasName(s analysis.Sample, name string) bool {
+	for _, f := range s.Frames {
+		if f.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// TestTruncated cuts a library short while it is mapped.
+func TestTruncated(t *testing.T) {
+	libs := build(t, "libs")
+	dir := t.TempDir()
+	s := start(t, harness.Options{})
+	moved := copyTo(t, libs, dir)
+	var library string
+	for _, l := range libs.Libraries {
+		copyTo(t, workloads.Built{Path: l}, dir)
+		if strings.HasSuffix(l, "libhot.so") {
+			library = filepath.Join(dir, "libhot.so")
+		}
+	}
+	for _, size := range []int64{13000, 4096, 100, 0} {
+		r := run(t, moved, workloads.Limits{})
+		if err := os.Truncate(library, size); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		r.Stop()
+		copyTo(t, workloads.Built{Path: libs.Libraries[0]}, dir)
+	}
+	survives(t, s)
+	stop(t, s)
+}
+
+// TestCorrupt runs executables whose tables and symbols are spoiled.
+func TestCorrupt(t *testing.T) {
+	static := build(t, "c-static")
+	text, err := os.ReadFile(static.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := start(t, harness.Options{})
+	want := map[string]time.Duration{}
+	pids := map[string]int{}
+	for _, how := range harness.Corruptions() {
+		for seed := range uint64(3) {
+			spoiled, err := harness.Corrupt(text, how, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%s %d", how, seed)
+			b := static
+			b.Path = filepath.Join(dir, strings.ReplaceAll(name, " ", "_"))
+			if err := os.WriteFile(b.Path, spoiled, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			ran := runOne(b, 150*time.Millisecond)
+			if ran.err != nil {
+				t.Fatalf("%s: %v", name, ran.err)
+			}
+			want[name], pids[name] = ran.cpu, ran.pid
+		}
+	}
+	survives(t, s)
+	all := stop(t, s)
+	for name, cpu := range want {
+		report := analysis.Judge(static, all.Samples.PID(pids[name]))
+		delivered(t, name, report.Samples, cpu)
+		t.Log(name, report)
+	}
+}
+
+// TestHangingFileSystem runs a program from a file system that stops answering: nobody waits for it.
+func TestHangingFileSystem(t *testing.T) {
+	needRoot(t)
+	program := build(t, "go")
+	text, err := os.ReadFile(program.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	fs, err := harness.MountFUSE(dir, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := fs.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// A shell executes the program: a Go process that forks waits for its child's exec with a processor in its hands, which
+	// the file system's server may need.
+	r := launched(t)(program.Launch(exec.Command("sh", "-c", "exec "+filepath.Join(dir, "hot"))))
+	fs.Hang()
+	s := start(t, harness.Options{ReportInterval: 500 * time.Millisecond})
+	survives(t, s)
+	survives(t, s)
+	m, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Sum("worker_timeouts") == 0 {
+		t.Error("no read has timed out")
+	}
+	began := time.Now()
+	all := stop(t, s)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	if n := all.Samples.PID(r.PID()).Count(); n < 500 {
+		t.Errorf("only %d samples of the program whose file hangs", n)
+	}
+	r.Stop()
+}
+
+// TestNoStack profiles a process that has no stack any more: the sample says that memory could not be read.
+func TestNoStack(t *testing.T) {
+	all, leaf := build(t, "nostack"), build(t, "nostack-leaf")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	running := []*workloads.Running{run(t, all, workloads.Limits{}), run(t, leaf, workloads.Limits{})}
+	time.Sleep(2 * time.Second)
+	var cpu []time.Duration
+	for _, r := range running {
+		cpu = append(cpu, r.Stop())
+	}
+	survives(t, s)
+	got := stop(t, s)
+	for i, r := range running {
+		report := analysis.Judge(r.Built, got.Samples.PID(r.PID()))
+		delivered(t, r.Name, report.Samples, cpu[i])
+		atLeast(t, "stacks that stop where memory ends", report.Stops["memory"], report.Samples, 0.9)
+		if i == 1 {
+			named := got.Samples.PID(r.PID()).Where(func(s analysis.Sample) bool { return hasName(s, "burn_without_stack") })
+			atLeast(t, "stacks with the leaf", named.Count(), report.Samples, 0.9)
+		}
+		show(t, report)
+	}
+}
+
+// TestManyMappings profiles a process with 20,000 executable mappings in all of which it runs.
+func TestManyMappings(t *testing.T) {
+	many := build(t, "manymaps")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	r := runOne(many, 3*time.Second)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	survives(t, s)
+	all := stop(t, s)
+	report := analysis.Judge(many, all.Samples.PID(r.pid))
+	delivered(t, many.Name, report.Samples, r.cpu)
+	atLeast(t, "samples in the mapped page", report.Covered, report.Samples, many.Covered)
+	atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.9)
+	show(t, report)
+	if lost := all.Metrics.Sum("samples_lost"); lost != 0 {
+		t.Errorf("%v samples were lost", lost)
+	}
+}
+
+// TestJIT walks through code that is in no file: with a frame pointer to the root, without one as far as it goes.
+func TestJIT(t *testing.T) {
+	with, without := build(t, "jit"), build(t, "jit-nofp")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	runs := runAll([]workloads.Built{with, without}, 2, 2*time.Second)
+	all := stop(t, s)
+	for _, r := range runs {
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		report := analysis.Judge(r.built, all.Samples.PID(r.pid))
+		delivered(t, r.built.Name, report.Samples, r.cpu)
+		atLeast(t, "samples in the functions that burn", report.Covered, report.Samples, r.built.Covered)
+		if !r.built.Exotic {
+			atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.995)
+		}
+		if worst := report.ShareError(r.built.Truth); worst > 0.05 {
+			t.Errorf("a share is wrong by %.1f points", 100*worst)
+		}
+		show(t, report)
+	}
+}
+
+// TestMemoryBound profiles many different executables within the smallest budget.
+func TestMemoryBound(t *testing.T) {
+	static := build(t, "c-static")
+	dir := t.TempDir()
+	s := start(t, harness.Options{Configure: smallest, Keep: ours(dir)})
+	for i := range 120 {
+		fresh := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(fresh, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if r := runOne(copyTo(t, static, fresh), 30*time.Millisecond); r.err != nil {
+			t.Fatal(r.err)
+		}
+		if err := os.RemoveAll(fresh); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := settle(t, s)
+	if used := m.Sum("cache_size") + m.Sum("kernel_map_size"); used > 32<<20 {
+		t.Errorf("caches and maps take %.1f MiB, the budget is 32", used/(1<<20))
+	}
+	stop(t, s)
+
+}

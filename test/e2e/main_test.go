@@ -1,0 +1,167 @@
+// Package e2e profiles programs of known truth on this machine's kernel. The tests need what profiling needs (root, or the
+// capabilities that the README lists); without, they are skipped and say so.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/receiver"
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// frequency of the tests, in Hz.
+const frequency = 997
+
+func TestMain(m *testing.M) {
+	if harness.IsChild() {
+		harness.RunChild()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// start starts a session that the test's end stops at the latest.
+func start(t *testing.T, o harness.Options) *harness.Session {
+	t.Helper()
+	s, err := harness.Start(context.Background(), o)
+	if errors.Is(err, harness.ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// stop ends a session and fails the test for what must never happen.
+func stop(t *testing.T, s *harness.Session) harness.Result {
+	t.Helper()
+	r, err := s.Stop()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range r.Problems {
+		t.Errorf("a payload is not conformant: %v", p)
+	}
+	if t.Failed() {
+		t.Logf("log:\n%s", strings.Join(r.Logs, "\n"))
+	}
+	t.Logf("%d samples in %d payloads, the largest %d bytes\n%v", r.Total, r.Payloads, r.MaxPayload, r.Metrics)
+	return r
+}
+
+func build(t *testing.T, name string) workloads.Built {
+	t.Helper()
+	p, ok := workloads.Find(name)
+	if !ok {
+		t.Fatalf("there is no workload %s", name)
+	}
+	return buildProgram(t, p)
+}
+
+func buildProgram(t *testing.T, p workloads.Program) workloads.Built {
+	t.Helper()
+	b, err := workloads.NewBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := b.Build(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+// run starts a program that the test's end kills at the latest.
+func run(t *testing.T, b workloads.Built, l workloads.Limits) *workloads.Running {
+	t.Helper()
+	return launched(t)(b.Start(l))
+}
+
+func launched(t *testing.T) func(*workloads.Running, error) *workloads.Running {
+	return func(r *workloads.Running, err error) *workloads.Running {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Stop() })
+		return r
+	}
+}
+
+// copyTo copies the executable into a new file, an inode that nobody has seen before.
+func copyTo(t *testing.T, b workloads.Built, dir string) workloads.Built {
+	t.Helper()
+	text, err := os.ReadFile(b.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(dir, filepath.Base(b.Path))
+	if err := os.WriteFile(to, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Path = to
+	return b
+}
+
+// ours lets samples of processes below a folder through.
+func ours(dir string) func(analysis.Sample) bool {
+	return func(s analysis.Sample) bool { return strings.HasPrefix(s.Executable, dir+"/") }
+}
+
+// cache is the folder of all compiled workloads.
+func cache(t *testing.T) string {
+	t.Helper()
+	b, err := workloads.NewBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Cache
+}
+
+// atLeast fails the test if n is less than part of total.
+func atLeast(t *testing.T, what string, n, total int, part float64) {
+	t.Helper()
+	if float64(n) < part*float64(total) || total == 0 {
+		t.Errorf("%s: %d of %d, %.2f %%, want %.2f %%", what, n, total, 100*float64(n)/float64(max(total, 1)), 100*part)
+	}
+}
+
+// delivered fails the test if a process's samples are fewer than 97 % of its CPU time times the frequency, or many more.
+func delivered(t *testing.T, what string, samples int, cpu time.Duration) {
+	t.Helper()
+	want := cpu.Seconds() * frequency
+	// Three standard deviations of what the jitter of the period and the ends of the run add.
+	slack := 3 * (0.1*math.Sqrt(want) + float64(runtime.NumCPU()))
+	if float64(samples) < 0.97*want-slack || float64(samples) > 1.03*want+slack {
+		t.Errorf("%s: %d samples delivered, the CPU time of %v makes %.0f", what, samples, cpu, want)
+	}
+}
+
+func show(t *testing.T, r analysis.Report) {
+	t.Helper()
+	text := fmt.Sprint(r)
+	if t.Failed() {
+		text += "\n\t" + strings.Join(r.Wrong, "\n\t")
+	}
+	t.Log(text)
+}
+
+// smallest sets the smallest memory budget.
+func smallest(c *receiver.Config) { c.Limits.MemoryMib = 32 }

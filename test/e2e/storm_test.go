@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// stormDir makes a folder with all programs that a storm starts, so that their samples are known by their path: the
+// compiler's driver looks for cc1 and as beside it.
+func stormDir(t *testing.T) (dir string, driver workloads.Built) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	driver = copyTo(t, build(t, "storm"), dir)
+	for name, from := range map[string]string{"gcc": "gcc", "as": "as", "true": "true", "cc1": ""} {
+		path, err := exec.LookPath(from)
+		if from == "" {
+			var out []byte
+			out, err = exec.Command("gcc", "-print-prog-name=cc1").Output()
+			path = strings.TrimSpace(string(out))
+		}
+		if err != nil {
+			t.Fatalf("finding %s: %v", name, err)
+		}
+		copyTo(t, workloads.Built{Path: path}, dir)
+		if filepath.Base(path) != name {
+			if err := os.Rename(filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir, driver
+}
+
+// storm runs drivers at once, each of which starts count programs and compiles a file before every third. It returns
+// the number of processes and the CPU time of all.
+func storm(t *testing.T, dir string, driver workloads.Built, drivers, count int) (processes int, cpu time.Duration) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range drivers {
+		wg.Go(func() {
+			r, err := driver.Launch(exec.Command(driver.Path, dir, fmt.Sprint(count), "3"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			result, err := r.Wait()
+			if err != nil || result.Report["failed"] != 0.0 {
+				t.Errorf("storm: %v, %v", result.Report, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			// A compilation counts one of those started, and is three processes.
+			processes += 1 + count + 3*(count+2)/3
+			cpu += result.CPU
+		})
+	}
+	wg.Wait()
+	return processes, cpu
+}
+
+// TestStorm has both CPUs busy with short-lived processes: everything is sampled, nothing is lost, nothing stays.
+func TestStorm(t *testing.T) {
+	dir, driver := stormDir(t)
+	s := start(t, harness.Options{Keep: ours(dir)})
+	before := settle(t, s)
+	began := time.Now()
+	processes, cpu := storm(t, dir, driver, 2, 1300)
+	took := time.Since(began)
+	busy, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := settle(t, s)
+	all := stop(t, s)
+	t.Logf("%d processes in %v used %v", processes, took, cpu)
+	if processes < 5000 {
+		t.Errorf("only %d processes", processes)
+	}
+	report := analysis.Judge(driver, all.Samples)
+	delivered(t, "storm", report.Samples, cpu)
+	atLeast(t, "samples with a complete user stack", report.Complete, report.Samples, 0.95)
+	if lost := after.Sum("samples_lost"); lost != 0 {
+		t.Errorf("%v samples were lost", lost)
+	}
+	taken := busy.Sum("samples_taken") - before.Sum("samples_taken")
+	if skipped := busy.Sum("kernel_skipped") - before.Sum("kernel_skipped"); skipped > 0.005*taken {
+		t.Errorf("the kernel skipped %v of %v samples", skipped, taken)
+	}
+	noGrowth(t, before, after)
+	show(t, report)
+}
+
+// settle waits until processes that ended are forgotten, and returns the metrics then.
+func settle(t *testing.T, s *harness.Session) harness.Metrics {
+	t.Helper()
+	time.Sleep(4 * time.Second) // some report intervals
+	m, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// noGrowth compares sizes before and after; other processes of the machine may have come and gone.
+func noGrowth(t *testing.T, before, after harness.Metrics) {
+	t.Helper()
+	for name, slack := range map[string]float64{"processes": 40, "cache_size": 24 << 20, "kernel_map_size": 16 << 20} {
+		if grown := after.Sum(name) - before.Sum(name); grown > slack {
+			t.Errorf("%s grew by %v from %v", name, grown, before.Sum(name))
+		}
+	}
+}
+
+// TestFirstSample starts programs from files that nobody has seen before: already their first sample has its user stack.
+func TestFirstSample(t *testing.T) {
+	late := build(t, "late")
+	dir := t.TempDir()
+	s := start(t, harness.Options{Keep: ours(dir)})
+	time.Sleep(time.Second)
+	pids := map[int]bool{}
+	for i := range 25 {
+		fresh := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(fresh, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := copyTo(t, late, fresh).Command(workloads.Limits{CPU: 30 * time.Millisecond})
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		pids[cmd.Process.Pid] = true
+	}
+	all := stop(t, s)
+	first := map[int]analysis.Sample{}
+	for _, sample := range all.Samples {
+		if f, ok := first[sample.PID]; !ok || sample.First < f.First {
+			first[sample.PID] = sample
+		}
+	}
+	var samples analysis.Samples
+	for pid := range pids {
+		if f, ok := first[pid]; ok {
+			f.Count = 1
+			samples = append(samples, f)
+		} else {
+			t.Errorf("no sample of process %d", pid)
+		}
+	}
+	report := analysis.Judge(late, samples)
+	// A sample in the middle of exec has no user stack, and says so; there is none yet or none any more.
+	gone := report.Stops["address_space_gone"] + report.Stops["no_user_stack"]
+	atLeast(t, "first samples with their user stack", report.Complete+gone, len(pids), 1)
+	atLeast(t, "first samples outside exec", len(pids)-gone, len(pids), 0.5)
+	show(t, report)
+}
+
+// TestKernelSkips sees the kernel skip samples while bpf(2) is hammered, and be reported.
+func TestKernelSkips(t *testing.T) {
+	hammer := build(t, "bpfhammer")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	before := settle(t, s)
+	runs := runAll([]workloads.Built{hammer, hammer, hammer, hammer}, 4, 1500*time.Millisecond)
+	after, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := stop(t, s)
+	var cpu time.Duration
+	samples := 0
+	for _, r := range runs {
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		cpu += r.cpu
+		samples += all.Samples.PID(r.pid).Count()
+	}
+	missing := cpu.Seconds()*frequency - float64(samples)
+	skipped := after.Sum("kernel_skipped") - before.Sum("kernel_skipped")
+	t.Logf("%v of CPU time, %d samples, %.0f missing, %v reported as skipped", cpu, samples, missing, skipped)
+	if skipped < 50 || skipped < missing/2 {
+		t.Errorf("kernel_skipped rose by %v, and %.0f samples are missing", skipped, missing)
+	}
+}
+
+// TestAccounting keeps both CPUs busy for a minute: what was taken is delivered.
+func TestAccounting(t *testing.T) {
+	c := build(t, "c")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	before, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := runAll([]workloads.Built{c, c}, 2, 60*time.Second)
+	time.Sleep(3 * time.Second)
+	after, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := stop(t, s)
+	for _, r := range runs {
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		delivered(t, c.Name, all.Samples.PID(r.pid).Count(), r.cpu)
+	}
+	if lost := after.Sum("samples_lost"); lost != 0 {
+		t.Errorf("%v samples were lost", lost)
+	}
+	taken := after.Sum("samples_taken") - before.Sum("samples_taken")
+	if skipped := after.Sum("kernel_skipped") - before.Sum("kernel_skipped"); skipped > 0.005*taken {
+		t.Errorf("the kernel skipped %v of %v samples", skipped, taken)
+	}
+	// What is neither delivered nor lost is on its way to the next payload: at most the samples of two intervals.
+	pending := after.Sum("samples_taken") - after.Sum("samples_delivered")
+	if pending < 0 || pending > 2*2*frequency {
+		t.Errorf("%v samples taken, %v delivered", after.Sum("samples_taken"), after.Sum("samples_delivered"))
+	}
+	if total := float64(all.Total); total < after.Sum("samples_delivered") {
+		t.Errorf("the consumer got %v samples, %v are counted as delivered", total, after.Sum("samples_delivered"))
+	}
+}
+
+// TestRefused counts what the next consumer refuses as lost, not as delivered.
+func TestRefused(t *testing.T) {
+	refuse := func() error { return os.ErrDeadlineExceeded }
+	s := start(t, harness.Options{ReportInterval: 200 * time.Millisecond, Refuse: refuse})
+	r := runOne(build(t, "c"), time.Second)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	time.Sleep(time.Second)
+	m, err := s.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := m["samples_lost{reason=refused}"]; lost < 500 || m.Sum("samples_delivered") != 0 {
+		t.Errorf("%v samples count as refused, %v as delivered", lost, m.Sum("samples_delivered"))
+	}
+}
