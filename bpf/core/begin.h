@@ -24,7 +24,7 @@ INLINE void begin_record(struct scratch *s, struct task_struct *task, __u8 trigg
 	h->flags = 0;
 	h->trigger = trigger;
 	bpf_get_current_comm(h->comm, sizeof(h->comm));
-	if (pid_ns_level) {
+	if (pid_ns_inode) {
 		h->ns_pid = namespace_pid(BPF_CORE_READ(task, group_leader));
 		h->ns_tid = namespace_pid(task);
 	} else {

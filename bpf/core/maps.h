@@ -101,8 +101,7 @@ struct {
 volatile const __u32 max_frames = MAX_USER_FRAMES;
 volatile const __u32 ring_wake_bytes = 1 << 19; /* wake the reader above this fill */
 volatile const __u32 ring_copy_bytes = 1 << 19; /* no stack copies above this fill */
-volatile const __u32 pid_ns_level = 0;		/* of the collector's pid namespace; 0 is the initial one */
-volatile const __u32 pid_ns_inode = 0;
+volatile const __u32 pid_ns_inode = 0;		/* of the collector's pid namespace; 0: the initial one */
 /* THREAD_SIZE: BTF does not tell it; only VARIANT_TAIL needs it */
 volatile const __u32 kernel_stack_bytes = 16384;
 

@@ -72,13 +72,6 @@ INLINE struct task_struct *current_task(void)
 #endif
 }
 
-#ifdef VARIANT_LOOP
-#define TASK_READ(task, ...) ({ (task)->__VA_ARGS__; })
-#else
-#define TASK_READ_1(task, a) BPF_CORE_READ(task, a)
-#define TASK_READ(task, a) TASK_READ_1(task, a)
-#endif
-
 struct identity {
 	__u64 start_time;
 	__u32 exec_id;
@@ -90,20 +83,27 @@ INLINE void read_identity(struct task_struct *task, struct identity *id)
 	id->exec_id = BPF_CORE_READ(task, self_exec_id);
 }
 
+#define MAX_PID_NS_LEVEL 8 /* the kernel's is 32; nobody nests so deep */
+
 /* The pid of the task in the collector's pid namespace; 0 if it isn't visible there. */
 INLINE __u32 namespace_pid(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	__u32 size = bpf_core_type_size(struct upid);
 	struct upid upid = {};
-	__u32 level = pid_ns_level;
+	__u32 level;
 
-	if (!pid || BPF_CORE_READ(pid, level) < level)
+	if (!pid)
 		return 0;
-	/* numbers[] has the size of struct upid of this kernel, which has been two words for ever */
-	bpf_core_read(&upid, sizeof(upid), (void *)&pid->numbers[0] + level * bpf_core_type_size(struct upid));
-	if (!upid.ns || BPF_CORE_READ(upid.ns, ns.inum) != pid_ns_inode)
-		return 0;
-	return upid.nr;
+	level = BPF_CORE_READ(pid, level);
+	for (__u32 i = 1; i <= MAX_PID_NS_LEVEL; i++) {
+		if (i > level)
+			break;
+		bpf_core_read(&upid, sizeof(upid), (void *)&pid->numbers[0] + i * size);
+		if (upid.ns && BPF_CORE_READ(upid.ns, ns.inum) == pid_ns_inode)
+			return upid.nr;
+	}
+	return 0;
 }
 
 INLINE __u64 thread_pointer(void)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
@@ -43,13 +42,12 @@ func BenchmarkWalk(b *testing.B) {
 			cpu.events[0].close()
 			delete(cpu.events, 0)
 			publish(b, k, pid)
-			var rec ringbuf.Record
-			k.ReadSamples(&rec, func([]byte) {})
+			k.ReadSamples(func([]byte) {})
 			before, _ := k.onCPU.Stats()
 			time.Sleep(time.Second)
 			after, _ := k.onCPU.Stats()
 			others, total := 0, 0
-			k.ReadSamples(&rec, func(r []byte) {
+			k.ReadSamples(func(r []byte) {
 				var s Sample
 				if s.Decode(r); s.PID != uint32(pid) {
 					others++

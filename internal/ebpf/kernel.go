@@ -37,7 +37,6 @@ type Options struct {
 	MaxFrames    int
 	MemoryBytes  int    // bound of all maps together
 	PIDNamespace uint32 // inode of the collector's pid namespace if that isn't the initial one
-	PIDNSLevel   uint32 // its depth; 0 is the initial one
 }
 
 // Kernel is what is loaded. Close removes all of it; so does the end of the process.
@@ -49,6 +48,7 @@ type Kernel struct {
 	programs  []*ebpf.Program
 	counters  []counters
 	reader    *ringbuf.Reader
+	record    ringbuf.Record // reused
 	Tables    *Tables
 	Processes *Processes
 	fixed     int // bytes of maps that don't grow
@@ -124,7 +124,6 @@ func resize(spec *ebpf.CollectionSpec, o Options) error {
 		"max_frames":      uint32(o.MaxFrames),
 		"ring_wake_bytes": uint32(ring / 4),
 		"ring_copy_bytes": uint32(ring / 2),
-		"pid_ns_level":    o.PIDNSLevel,
 		"pid_ns_inode":    o.PIDNamespace,
 		// THREAD_SIZE: asm/page_64_types.h on x86 and asm/memory.h on arm64, Linux 5.10 (without KASAN)
 		"kernel_stack_bytes": uint32(max(16384, kernelStackPages*unix.Getpagesize())),

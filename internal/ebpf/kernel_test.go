@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"go.uber.org/zap/zaptest"
 	"golang.org/x/sys/unix"
 
@@ -49,9 +48,8 @@ func TestLoadAndSample(t *testing.T) {
 			want := int(997 * (cpuTime(t) - began).Seconds())
 			cpu.Close()
 			var stops [unwind.StopReasons]int
-			var rec ringbuf.Record
 			n, mine, copies := uint64(0), 0, 0
-			err = k.ReadSamples(&rec, func(b []byte) {
+			err = k.ReadSamples(func(b []byte) {
 				var s Sample
 				if err := s.Decode(b); err != nil {
 					t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cilium/ebpf/ringbuf"
-
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -83,13 +81,13 @@ func (s *Sample) Stack() (at unwind.Addr, b []byte) {
 }
 
 // ReadSamples hands every record that is in the ring now to fn, which must not keep b.
-func (k *Kernel) ReadSamples(rec *ringbuf.Record, fn func(b []byte)) error {
+func (k *Kernel) ReadSamples(fn func(b []byte)) error {
 	k.reader.SetDeadline(time.Unix(1, 0)) // in the past: don't wait
 	for {
-		err := k.reader.ReadInto(rec)
+		err := k.reader.ReadInto(&k.record)
 		switch {
 		case err == nil:
-			fn(rec.RawSample)
+			fn(k.record.RawSample)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		default:

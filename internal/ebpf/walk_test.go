@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -102,8 +101,7 @@ func startDeep(t testing.TB) (pid int) {
 // readOf hands the samples of one process that are in the ring to f.
 func readOf(t testing.TB, k *Kernel, pid int, f func(*Sample)) {
 	t.Helper()
-	var rec ringbuf.Record
-	err := k.ReadSamples(&rec, func(b []byte) {
+	err := k.ReadSamples(func(b []byte) {
 		var s Sample
 		if err := s.Decode(b); err != nil {
 			t.Fatal(err)

@@ -247,7 +247,6 @@ const (
 	LoopVarKernelStackBytes = "kernel_stack_bytes"
 	LoopVarMaxFrames        = "max_frames"
 	LoopVarPidNsInode       = "pid_ns_inode"
-	LoopVarPidNsLevel       = "pid_ns_level"
 	LoopVarRingCopyBytes    = "ring_copy_bytes"
 	LoopVarRingWakeBytes    = "ring_wake_bytes"
 )
@@ -318,7 +317,6 @@ type LoopVariableSpecs struct {
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
-	PidNsLevel       *ebpf.VariableSpec `ebpf:"pid_ns_level"`
 	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
 }
@@ -372,7 +370,6 @@ type LoopVariables struct {
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
-	PidNsLevel       *ebpf.Variable `ebpf:"pid_ns_level"`
 	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`
 }

@@ -30,7 +30,6 @@ const (
 	TailVarKernelStackBytes = "kernel_stack_bytes"
 	TailVarMaxFrames        = "max_frames"
 	TailVarPidNsInode       = "pid_ns_inode"
-	TailVarPidNsLevel       = "pid_ns_level"
 	TailVarRingCopyBytes    = "ring_copy_bytes"
 	TailVarRingWakeBytes    = "ring_wake_bytes"
 )
@@ -103,7 +102,6 @@ type TailVariableSpecs struct {
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
-	PidNsLevel       *ebpf.VariableSpec `ebpf:"pid_ns_level"`
 	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
 }
@@ -159,7 +157,6 @@ type TailVariables struct {
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
-	PidNsLevel       *ebpf.Variable `ebpf:"pid_ns_level"`
 	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`
 }
