@@ -1,0 +1,414 @@
+package process
+
+import (
+	"math"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Identity is what fstat(2) says of an opened file: size and mtime tell a file that was rewritten in place from what it
+// was. ctime is kept for whoever wants to know, but does not count: it also changes when a link to the file is made or
+// removed, as every upgrade of a package does to the file it replaces.
+type Identity struct {
+	Size       int64 // bytes
+	MTime      int64 // ns since 1970
+	CTime      int64 // ns since 1970
+	Dev, Inode uint64
+}
+
+// Same tells whether both are the same contents.
+func (i Identity) Same(o Identity) bool { return i.Size == o.Size && i.MTime == o.MTime }
+
+// OpenState is how far an Executable was read.
+type OpenState uint8
+
+// The states. An executable that is being checked again stays Ready.
+const (
+	Unopened OpenState = iota
+	Opening
+	Ready
+	Failed
+)
+
+// Executable is a mapped file with certain contents, and what was made of them.
+type Executable[T any] struct {
+	Serial  uint64 // unique in its Executables, never used again
+	File    *File
+	Payload T // the engine's: unwind table, symbols, build ids
+
+	state     OpenState
+	checking  bool
+	recheck   bool // nothing mapped the file for a while: it may have been rewritten
+	identity  Identity
+	bytes     uint64
+	lastUse   uint64 // tick
+	checkTick uint64 // tick of the last successful opening
+	retryTick uint64 // no opening before it
+	failures  uint8
+	err       error
+	permanent bool
+	replaced  bool
+}
+
+// State tells how far the executable was read.
+func (e *Executable[T]) State() OpenState { return e.state }
+
+// Identity returns what the file was when it was opened last.
+func (e *Executable[T]) Identity() Identity { return e.identity }
+
+// Err returns why the last opening failed.
+func (e *Executable[T]) Err() error { return e.err }
+
+// Replaced tells that the file has other contents by now, or was forgotten: nothing more can be read of this executable.
+func (e *Executable[T]) Replaced() bool { return e.replaced }
+
+// ExecutablesOptions bound an Executables. A zero field means its default.
+type ExecutablesOptions struct {
+	MaxUnused int // executables that nothing maps any more; default 4,096
+}
+
+// ExecutablesStats counts what an Executables did since it was made.
+type ExecutablesStats struct {
+	Hits, Misses  uint64 // mappings of files that were, or were not, known already
+	Opened        uint64
+	OpenFailures  uint64
+	Replaced      uint64 // files rewritten in place
+	EvictedUnused uint64
+	EvictedMapped uint64 // payloads dropped although the file is mapped
+}
+
+// Executables knows every mapped file once. It implements Files.
+type Executables[T any] struct {
+	options ExecutablesOptions
+	files   map[inodeKey]*File
+	count   int
+	unused  *simplelru.LRU[*Executable[T], struct{}] // nothing maps them
+	loaded  *simplelru.LRU[*Executable[T], struct{}] // mapped, with a payload
+	evicted []Evicted[T]
+	tick    uint64
+	serial  uint64
+	bytes   uint64
+	stats   ExecutablesStats
+}
+
+// Evicted is a payload that was dropped, with the executable that it was of.
+type Evicted[T any] struct {
+	Executable *Executable[T]
+	Payload    T
+}
+
+// NewExecutables returns an empty set.
+func NewExecutables[T any](o ExecutablesOptions) *Executables[T] {
+	if o.MaxUnused <= 0 {
+		o.MaxUnused = 4096
+	}
+	return &Executables[T]{
+		options: o,
+		files:   make(map[inodeKey]*File),
+		unused:  newLRU[T](),
+		loaded:  newLRU[T](),
+	}
+}
+
+// newLRU makes a list whose length bytes and MaxUnused bound, not the library.
+func newLRU[T any]() *simplelru.LRU[*Executable[T], struct{}] {
+	l, err := simplelru.NewLRU[*Executable[T], struct{}](math.MaxInt, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return l
+}
+
+// maxVariants bounds the chain of files with one inode number: hard links mapped under many names.
+const maxVariants = 16
+
+// fileBytes is about what a file without payload takes.
+const fileBytes = 640
+
+// Acquire returns the file that a mapping is of, with one more reference; pid is remembered as a way to open it.
+func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
+	f := x.find(m)
+	if f == nil {
+		x.stats.Misses++
+		f = x.newFile(m)
+	} else {
+		x.stats.Hits++
+		if f.ID.Generation == 0 {
+			f.ID.Generation = m.File.Generation
+		}
+	}
+	if e := f.owner.(*Executable[T]); f.seen(m, pid) && e.state == Failed && !e.permanent {
+		e.retryTick = min(e.retryTick, x.tick+1)
+	}
+	x.retain(f)
+	return f
+}
+
+func (x *Executables[T]) find(m *MmapInfo) *File {
+	first := x.files[keyOf(m)]
+	n := 0
+	for f := first; f != nil; f = f.next {
+		if f.is(m) {
+			return f
+		}
+		n++
+	}
+	if n >= maxVariants {
+		return first
+	}
+	return nil
+}
+
+func (x *Executables[T]) newFile(m *MmapInfo) *File {
+	f := &File{ID: m.File, Path: m.Path, key: keyOf(m)}
+	f.next = x.files[f.key]
+	x.files[f.key] = f
+	x.count++
+	x.newExecutable(f)
+	x.unused.Add(f.owner.(*Executable[T]), struct{}{})
+	return f
+}
+
+func (x *Executables[T]) newExecutable(f *File) *Executable[T] {
+	x.serial++
+	e := &Executable[T]{Serial: x.serial, File: f, lastUse: x.tick}
+	f.owner = e
+	x.bytes += fileBytes
+	return e
+}
+
+func (x *Executables[T]) retain(f *File) {
+	f.refs++
+	if f.refs > 1 {
+		return
+	}
+	e := f.owner.(*Executable[T])
+	x.unused.Remove(e)
+	if e.bytes > 0 {
+		x.loaded.Add(e, struct{}{})
+	}
+	// While nothing maps a file it can be rewritten, and its inode number can be given to another. Within a tick of the
+	// last look that is taken to be the same file: a program that is started again and again costs one look a tick.
+	if e.state == Ready && e.checkTick != x.tick {
+		e.recheck = true
+	}
+	e.permanent = false
+}
+
+func (x *Executables[T]) release(f *File) {
+	f.refs--
+	if f.refs > 0 {
+		return
+	}
+	e := f.owner.(*Executable[T])
+	x.loaded.Remove(e)
+	if e.replaced {
+		return // the file was forgotten while somebody held it
+	}
+	x.unused.Add(e, struct{}{})
+	for x.unused.Len() > x.options.MaxUnused {
+		x.evictUnused()
+	}
+}
+
+// Of returns the executable that a mapped file is now; nil for anonymous memory.
+func (x *Executables[T]) Of(f *File) *Executable[T] {
+	if f == nil {
+		return nil
+	}
+	return f.owner.(*Executable[T])
+}
+
+// Use tells that a sample has a frame in e, which keeps it from being evicted.
+func (x *Executables[T]) Use(e *Executable[T]) {
+	if e.lastUse == x.tick {
+		return
+	}
+	e.lastUse = x.tick
+	if e.File.refs == 0 {
+		x.unused.Get(e)
+	} else {
+		x.loaded.Get(e)
+	}
+}
+
+// StartOpening tells whether e should be opened now, and if so notes that it is being opened; Opened or Fail follows. That
+// is the case if it never was, if an earlier try failed and its time has come again, or if the file may have changed.
+func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
+	if e.checking || e.replaced {
+		return false
+	}
+	switch e.state {
+	case Unopened:
+		e.state = Opening
+	case Failed:
+		if e.permanent || x.tick < e.retryTick {
+			return false
+		}
+		e.state = Opening
+	case Ready:
+		if !e.recheck || x.tick < e.retryTick {
+			return false
+		}
+	case Opening:
+		return false
+	}
+	e.checking = true
+	return true
+}
+
+// Opened tells that e's file was opened and is id. If e was ready and the file is another by now, e is replaced: the
+// result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
+// comes with SetPayload.
+func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
+	e.checking, e.recheck = false, false
+	e.failures, e.err = 0, nil
+	e.checkTick = x.tick
+	x.stats.Opened++
+	if e.replaced {
+		return e
+	}
+	if e.state == Ready && !e.identity.Same(id) {
+		x.stats.Replaced++
+		e = x.replace(e)
+	}
+	e.identity = id
+	return e
+}
+
+// replace puts a new executable in the place of e.
+func (x *Executables[T]) replace(e *Executable[T]) *Executable[T] {
+	f := e.File
+	x.drop(e)
+	e.replaced = true
+	x.unused.Remove(e)
+	x.bytes -= fileBytes
+	n := x.newExecutable(f)
+	n.state, n.checking, n.checkTick = Opening, true, x.tick
+	if f.refs == 0 {
+		x.unused.Add(n, struct{}{})
+	}
+	return n
+}
+
+// SetPayload makes e ready; bytes is what the payload takes. It returns false, and keeps nothing, if e was replaced or
+// forgotten in the meantime.
+func (x *Executables[T]) SetPayload(e *Executable[T], payload T, bytes uint64) bool {
+	e.checking = false
+	if e.replaced {
+		return false
+	}
+	e.Payload = payload
+	e.state = Ready
+	x.SetBytes(e, bytes)
+	return true
+}
+
+// SetBytes corrects what e's payload takes.
+func (x *Executables[T]) SetBytes(e *Executable[T], bytes uint64) {
+	if e.replaced {
+		return
+	}
+	x.bytes += bytes - e.bytes
+	e.bytes = bytes
+	if e.File.refs > 0 && bytes > 0 {
+		x.loaded.Add(e, struct{}{})
+	}
+}
+
+// Fail tells that opening or reading e failed. A permanent failure (it is no ELF file) holds as long as something maps the file.
+// Others are tried again after one tick, then two, up to 64, or in the next tick once another process maps the file. An
+// executable that was ready stays so.
+func (x *Executables[T]) Fail(e *Executable[T], err error, permanent bool) {
+	x.stats.OpenFailures++
+	e.checking = false
+	e.err = err
+	e.retryTick = x.tick + 1<<e.failures
+	e.failures = min(e.failures+1, 6)
+	if e.state == Ready {
+		return
+	}
+	e.state, e.permanent = Failed, permanent
+}
+
+// Tick ends an interval.
+func (x *Executables[T]) Tick() { x.tick++ }
+
+// Bytes estimates the memory that executables take, with their payloads.
+func (x *Executables[T]) Bytes() uint64 { return x.bytes }
+
+// Len returns the number of executables.
+func (x *Executables[T]) Len() int { return x.count }
+
+// Stats returns the counters.
+func (x *Executables[T]) Stats() ExecutablesStats { return x.stats }
+
+// Evict drops payloads until at most budget bytes are taken: first executables that nothing maps, then those that were
+// used longest ago and not in this tick.
+func (x *Executables[T]) Evict(budget uint64) {
+	for x.bytes > budget && x.unused.Len() > 0 {
+		x.evictUnused()
+	}
+	for x.bytes > budget {
+		e, _, ok := x.loaded.GetOldest()
+		if !ok || e.lastUse == x.tick {
+			return
+		}
+		x.stats.EvictedMapped++
+		x.drop(e)
+		e.state = Unopened
+	}
+}
+
+// TakeEvicted returns the payloads that were dropped since the last call: by Evict, because a file was replaced, or
+// because too many executables were unused.
+func (x *Executables[T]) TakeEvicted() []Evicted[T] {
+	out := x.evicted
+	x.evicted = nil
+	return out
+}
+
+// evictUnused forgets the file that was unused longest.
+func (x *Executables[T]) evictUnused() {
+	e, _, ok := x.unused.RemoveOldest()
+	if !ok {
+		return
+	}
+	x.stats.EvictedUnused++
+	x.drop(e)
+	e.replaced = true
+	x.bytes -= fileBytes
+	x.count--
+	x.forget(e.File)
+}
+
+// drop takes the payload from e.
+func (x *Executables[T]) drop(e *Executable[T]) {
+	x.loaded.Remove(e)
+	if e.state == Ready {
+		x.evicted = append(x.evicted, Evicted[T]{e, e.Payload})
+	}
+	var none T
+	e.Payload = none
+	x.bytes -= e.bytes
+	e.bytes = 0
+}
+
+// forget takes f out of the index.
+func (x *Executables[T]) forget(f *File) {
+	first := x.files[f.key]
+	if first == f {
+		if f.next == nil {
+			delete(x.files, f.key)
+		} else {
+			x.files[f.key] = f.next
+		}
+		return
+	}
+	for g := first; g != nil; g = g.next {
+		if g.next == f {
+			g.next = f.next
+			return
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package process
+
+import "github.com/hostprofiles/hostprofiles/internal/unwind"
+
+// maxCandidates bounds how many mappings a File remembers as ways to open it.
+const maxCandidates = 4
+
+// Candidate is a mapping through which a file can be opened while its process lives.
+type Candidate struct {
+	PID        uint32
+	Start, End unwind.Addr
+	Offset     unwind.FileOffset
+	Path       string
+}
+
+// File is a mapped file as the kernel identifies it. It is owned by an Executables.
+type File struct {
+	ID   FileID
+	Path string // as first seen
+
+	key        inodeKey
+	refs       int   // mappings in lists that the Table holds
+	next       *File // with the same key, another generation or path
+	candidates []Candidate
+	oldest     uint8 // index of the candidate to be replaced next
+	owner      any   // the current *Executable[T]
+}
+
+// VDSO tells whether the file is the kernel's vdso, which is read from memory.
+func (f *File) VDSO() bool { return f.Path == PathVDSO }
+
+// Mapped returns how many mappings of the file are known.
+func (f *File) Mapped() int { return f.refs }
+
+// Candidates returns mappings to open the file through, the most recently seen first.
+func (f *File) Candidates() []Candidate {
+	n := len(f.candidates)
+	out := make([]Candidate, 0, n)
+	for i := range n {
+		out = append(out, f.candidates[(int(f.oldest)+2*n-1-i)%n])
+	}
+	return out
+}
+
+// seen remembers a mapping of the file; fresh tells that its process was not among the candidates.
+func (f *File) seen(m *MmapInfo, pid uint32) (fresh bool) {
+	c := Candidate{PID: pid, Start: m.Start, End: m.End, Offset: m.Offset, Path: f.Path}
+	if m.Path != f.Path {
+		c.Path = m.Path
+	}
+	for i := range f.candidates {
+		if f.candidates[i].PID == pid {
+			f.candidates[i] = c
+			return false
+		}
+	}
+	if len(f.candidates) < maxCandidates {
+		// The next to be replaced stays the first until the slice is full.
+		f.candidates = append(f.candidates, c)
+		f.oldest = 0
+		return true
+	}
+	f.candidates[f.oldest] = c
+	f.oldest = (f.oldest + 1) % maxCandidates
+	return true
+}
+
+// inodeKey finds files. Length tells vdsos apart: a 32-bit process has another than a 64-bit one, and neither has an
+// inode.
+type inodeKey struct {
+	major, minor uint32
+	inode        uint64
+	length       uint64
+}
+
+func keyOf(m *MmapInfo) inodeKey {
+	if m.Path == PathVDSO {
+		return inodeKey{length: uint64(m.End - m.Start)}
+	}
+	return inodeKey{major: m.File.Major, minor: m.File.Minor, inode: m.File.Inode}
+}
+
+// is tells whether a mapping is of f. With a generation the kernel's word is final. Without one (/proc/PID/maps) the
+// path has to be the same too: a hard link under another name costs a second table, while taking two files for one
+// (btrfs subvolumes repeat inode numbers, and a freed number is used again) would give wrong stacks.
+func (f *File) is(m *MmapInfo) bool {
+	if f.ID.Generation != 0 && m.File.Generation != 0 {
+		return f.ID.Generation == m.File.Generation
+	}
+	return f.Path == m.Path || Undeleted(f.Path) == Undeleted(m.Path)
+}

@@ -1,0 +1,305 @@
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// ErrNotFile tells that what is mapped is no regular file (a device, for one). It will not become one.
+var ErrNotFile = errors.New("not a regular file")
+
+// errOther tells that a path leads to another file than the mapped one by now.
+var errOther = errors.New("another file has the name now")
+
+// OpenMapped opens the file of a mapping of process pid for reading. Reads are to be done with pread only, and may hang
+// like all reads of files. In this order it tries
+//
+//  1. /proc/PID/map_files, which leads to the mapped file itself, whatever became of its name (needs
+//     CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN);
+//  2. the path below /proc/PID/root, in the process's mount namespace;
+//  3. the same for the other candidates, which are processes that mapped the file too;
+//  4. the path as the collector sees it.
+//
+// Each is first opened as a mere reference (O_PATH), which neither waits for a FIFO nor wakes a device, and is opened
+// for reading only if it is a regular file and the mapped one: see matches. If all fail the errors are returned joined.
+func (fs *FS) OpenMapped(pid uint32, m process.MmapInfo, others []process.Candidate) (*os.File, error) {
+	if m.Anonymous || m.Path == process.PathVDSO {
+		return nil, fmt.Errorf("opening %q: %w", m.Path, ErrNotFile)
+	}
+	var errs []error
+	for _, try := range fs.ways(pid, m, others) {
+		f, err := try()
+		if err == nil {
+			return f, nil
+		}
+		errs = append(errs, err)
+		if errors.Is(err, ErrNotFile) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("opening %q mapped by process %d: %w", m.Path, pid, errors.Join(errs...))
+}
+
+type way func() (*os.File, error)
+
+func (fs *FS) ways(pid uint32, m process.MmapInfo, others []process.Candidate) []way {
+	ways := []way{
+		func() (*os.File, error) { return fs.openMapFile(pid, m) },
+		func() (*os.File, error) { return fs.openBelow(fs.path(pid, "root"), m) },
+	}
+	for _, c := range others {
+		if c.PID == pid {
+			continue
+		}
+		seen := m
+		seen.Start, seen.End, seen.Path = c.Start, c.End, c.Path
+		ways = append(ways,
+			func() (*os.File, error) { return fs.openMapFile(c.PID, seen) },
+			func() (*os.File, error) { return fs.openBelow(fs.path(c.PID, "root"), seen) })
+	}
+	return append(ways, func() (*os.File, error) { return fs.openBelow("/", m) })
+}
+
+// openMapFile opens a mapping's link in map_files. Links are named after the kernel's mappings, whose bounds change as
+// neighbours are joined, split and unmapped; so if there is none, the file's other mappings are looked for.
+func (fs *FS) openMapFile(pid uint32, m process.MmapInfo) (*os.File, error) {
+	f, err := fs.openLink(pid, m.Start, m.End, m)
+	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, errOther) || m.File.Inode == 0 {
+		return f, err
+	}
+	start, end, ok := fs.findFile(pid, m.File)
+	if !ok {
+		return nil, err
+	}
+	return fs.openLink(pid, start, end, m)
+}
+
+func (fs *FS) openLink(pid uint32, start, end unwind.Addr, m process.MmapInfo) (*os.File, error) {
+	link := fs.path(pid, "map_files/"+strconv.FormatUint(uint64(start), 16)+"-"+strconv.FormatUint(uint64(end), 16))
+	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("following %s: %w", link, err)
+	}
+	defer unix.Close(fd)
+	return fs.reopen(fd, link, m, func() bool {
+		// The file that is mapped there cannot fail to be the mapped one, unless the address was mapped anew: then it
+		// has another name. (Its inode number may differ from the kernel's idea of it, see matches.)
+		name, err := os.Readlink(link)
+		return err == nil && process.Undeleted(name) == process.Undeleted(m.Path)
+	})
+}
+
+// findFile looks for any mapping of a file, executable or not.
+func (fs *FS) findFile(pid uint32, id process.FileID) (start, end unwind.Addr, ok bool) {
+	f, err := os.Open(fs.path(pid, "maps"))
+	if err != nil {
+		return 0, 0, false
+	}
+	defer f.Close()
+	lines := 0
+	err = eachMap(f, func(line []byte) (bool, error) {
+		m, _, err := parseMapsLine(line)
+		if err == nil && m.File.Inode == id.Inode && m.File.Major == id.Major && m.File.Minor == id.Minor {
+			start, end, ok = m.Start, m.End, true
+		}
+		lines++
+		return !ok && lines < MaxMaps, err
+	})
+	return start, end, ok && err == nil
+}
+
+// openBelow opens a mapping's path below a root directory. Symbolic links on the way, absolute ones too, stay below it.
+func (fs *FS) openBelow(root string, m process.MmapInfo) (*os.File, error) {
+	if !strings.HasPrefix(m.Path, "/") || strings.HasPrefix(m.Path, "//") {
+		return nil, fmt.Errorf("no path to open: %q", m.Path)
+	}
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", root, err)
+	}
+	defer unix.Close(dir)
+	var errs []error
+	for _, path := range spellings(m.Path) {
+		f, err := fs.openAt(dir, path, m)
+		if err == nil {
+			return f, nil
+		}
+		errs = append(errs, fmt.Errorf("opening %q below %s: %w", path, root, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+// spellings lists what a path may be called: the kernel's " (deleted)" may be part of the name, and so may be \012.
+func spellings(path string) []string {
+	all := []string{path}
+	if plain := process.Undeleted(path); plain != path {
+		all = append(all, plain)
+	}
+	if strings.Contains(path, "\n") {
+		for _, p := range all {
+			all = append(all, strings.ReplaceAll(p, "\n", `\012`))
+		}
+	}
+	return all
+}
+
+func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error) {
+	fd, err := openPath(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return fs.reopen(fd, path, m, func() bool { return false })
+}
+
+// openPath makes a reference to what has the path below dir.
+func openPath(dir int, path string) (int, error) {
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		// Sandboxes that do not know openat2(2) refuse it. An absolute link leaves the root here; the inode tells.
+		fd, err = unix.Openat(dir, strings.TrimLeft(path, "/"), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	}
+	return fd, err
+}
+
+// OpenIn opens a regular file by its path in the mount namespace of a process (a perf map, a file of debug information),
+// as carefully as OpenMapped does, but whatever file has that path. Reads are to be done with pread only.
+func (fs *FS) OpenIn(pid uint32, path string) (*os.File, error) {
+	f, err := fs.openIn(fs.path(pid, "root"), path)
+	if err != nil {
+		return nil, fmt.Errorf("opening %q of process %d: %w", path, pid, err)
+	}
+	return f, nil
+}
+
+func (fs *FS) openIn(root, path string) (*os.File, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer unix.Close(dir)
+	fd, err := openPath(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
+	}
+	return reopenRegular(fs, fd, path)
+}
+
+// reopen opens for reading what fd refers to, if that is the regular file that m is of. sure is asked if the inode does
+// not tell.
+func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func() bool) (*os.File, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("looking at %q: %w", name, err)
+	}
+	if !matches(fd, &st, m.File) && !sure() {
+		return nil, fmt.Errorf("%w: inode %d of device %d:%d", errOther, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
+	}
+	return reopenRegular(fs, fd, m.Path)
+}
+
+// reopenRegular opens for reading the regular file that fd refers to.
+//
+// O_NONBLOCK is there so that a lease that somebody holds on the file fails the opening instead of delaying it, and is
+// taken off again before package os sees the file: it would ask the file for events, which a file system in user space
+// may leave unanswered, and all the while the kernel holds the lock of the one epoll instance that every goroutine of
+// the collector depends on. For the same reason os.Open is never to be used on a target's file.
+func reopenRegular(fs *FS, fd int, name string) (*os.File, error) {
+	const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+	self := fs.root + "/self/fd/" + strconv.Itoa(fd)
+	rfd, err := unix.Open(self, flags|unix.O_NOATIME, 0)
+	if errors.Is(err, unix.EPERM) {
+		rfd, err = unix.Open(self, flags, 0) // not the file's owner
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening for reading: %w", err)
+	}
+	if err := unix.SetNonblock(rfd, false); err != nil {
+		unix.Close(rfd)
+		return nil, fmt.Errorf("opening for reading: %w", err)
+	}
+	return os.NewFile(uintptr(rfd), name), nil
+}
+
+// File systems whose stat(2) shows another device than the kernel has for a mapped inode; include/uapi/linux/magic.h of
+// Linux 6.1, and fs/bcachefs/bcachefs_format.h of Linux 6.7.
+var strangeDevices = [...]int64{
+	0x794c7630, // overlayfs
+	0x9123683e, // btrfs: a device number for each subvolume
+	0xca451a4e, // bcachefs: likewise
+}
+
+// matches tells whether an opened file is the one that the kernel says is mapped. Normally device and inode number have
+// to be equal. On overlayfs and btrfs the device may differ:
+//
+//   - btrfs shows a device per subvolume in stat, but the file system's in maps. The inode number is the same.
+//   - overlayfs maps the file of the layer below. Before Linux 6.8 maps show that file's device and inode number, since
+//     then the overlay's; perf events show the former up to Linux 6.17. stat shows the inode number of the layer below in
+//     either case, with xino in the upper bits which layer it is (Documentation/filesystems/overlayfs.rst).
+//
+// There the inode number alone decides. A wrong file would need the same path and the same number.
+func matches(fd int, st *unix.Stat_t, id process.FileID) bool {
+	if id.Inode == 0 {
+		return false // the kernel did not say
+	}
+	if unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor {
+		return st.Ino == id.Inode
+	}
+	const xinoMask = 1<<48 - 1
+	if st.Ino != id.Inode && st.Ino&xinoMask != id.Inode {
+		return false
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return false
+	}
+	for _, magic := range strangeDevices {
+		if int64(fs.Type) == magic {
+			return true
+		}
+	}
+	return false
+}
+
+// Identify returns what tells an opened file's contents from others.
+func Identify(f *os.File) (process.Identity, error) {
+	var st unix.Stat_t
+	raw, err := f.SyscallConn()
+	if err == nil {
+		if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		return process.Identity{}, fmt.Errorf("identifying %q: %w", f.Name(), err)
+	}
+	return process.Identity{
+		Size:  st.Size,
+		MTime: st.Mtim.Nano(),
+		CTime: st.Ctim.Nano(),
+		Dev:   uint64(st.Dev),
+		Inode: st.Ino,
+	}, nil
+}
