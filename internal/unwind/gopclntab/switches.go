@@ -1,0 +1,231 @@
+package gopclntab
+
+import (
+	"bytes"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// Go code runs on goroutine stacks, on each thread's system stack (g0's) and on its signal stack. The functions that
+// change between them, and how a walk crosses them, are told in docs/decisions/0010-go-stack-switches.md. Here is what
+// that means for their rows. Functions are known by name: their numbers (funcID) change from version to version.
+
+// OtherStack stands in Offset2 of a CFAReg rule (which has no other use for it) whose CFA is on another stack than the
+// stack pointer, so that neither needs to be above the other.
+const OtherStack = 1
+
+// wholeRule is the rule of functions that have the same one everywhere.
+func (t *Table) wholeRule(name string, flags uint8) (unwind.Rule, bool) {
+	switch name {
+	case "runtime.sigreturn", "runtime.sigreturn__sigaction":
+		if t.arch == unwind.ArchAMD64 { // elsewhere the kernel's trampoline is used
+			return unwind.Rule{CFA: unwind.CFASignal}, true
+		}
+	case "runtime.sigtramp", "runtime.cgoSigtramp":
+		// outermost for Go's own traceback, but the kernel called it, on the way back to what the signal interrupted
+		return unwind.Rule{}, false
+	case "_rt0_amd64", "_rt0_arm64", "_rt0_amd64_linux", "_rt0_arm64_linux", "main":
+		return unwind.Rule{CFA: unwind.CFARoot}, true // where the kernel starts the program; no return address
+	}
+	return unwind.Rule{CFA: unwind.CFARoot}, flags&flagTopFrame != 0
+}
+
+// switches changes the rows of functions that change stacks.
+func (t *Table) switches(rows []row, name string, flags uint8, code []byte, a *asmFunc) []row {
+	root, gosched := unwind.Rule{CFA: unwind.CFARoot}, unwind.Rule{CFA: unwind.CFAGoSwitch}
+	end := uint64(len(code))
+	writes := t.stackWrites(code)
+	first := uint64(0) // without a known write: everywhere
+	if len(writes) > 0 {
+		first = writes[0]
+	}
+	switch name {
+	case "gogo", "runtime.mcall", "runtime.switchToCrashStack0":
+		// From the switch on there is no way back: gogo becomes another goroutine, mcall never returns, and Go's own
+		// profiles end there too.
+		if name == "runtime.mcall" && t.arch == unwind.ArchARM64 {
+			first = min(first, firstCall(code)) // it destroys the link register, which is not saved
+		}
+		return override(rows, end, first, end, root)
+	case "runtime.morestack":
+		return override(rows, end, first, end, gosched)
+	case "runtime.systemstack":
+		if t.keepsFramePointer(code, writes, a) {
+			return otherStack(rows, a)
+		}
+		back := end
+		if len(writes) > 1 {
+			back = writes[1]
+		}
+		return override(rows, end, first, back, gosched)
+	case "runtime.asmcgocall":
+		if t.arch == unwind.ArchAMD64 && a.framed {
+			return otherStack(rows, a)
+		}
+		return t.overrideCgocall(rows, code, writes, gosched)
+	}
+	if flags&flagSPWrite != 0 && a.framed {
+		return otherStack(rows, a)
+	}
+	return rows
+}
+
+// overrideCgocall takes runtime.asmcgocall apart where the frame pointer is of no help: it switches, calls, switches
+// back and returns; a second part does the same for callers that are on the system stack already.
+func (t *Table) overrideCgocall(rows []row, code []byte, writes []uint64, rule unwind.Rule) []row {
+	end := uint64(len(code))
+	if len(writes) == 0 {
+		return override(rows, end, 0, end, rule)
+	}
+	back, last := end, writes[len(writes)-1]
+	ret := end
+	for _, w := range writes[1:] {
+		if call := t.lastCall(code[:w]); call > writes[0] {
+			back = w
+			break
+		}
+	}
+	if back < end {
+		ret = t.afterReturn(code, back)
+	}
+	rows = override(rows, end, writes[0], back, rule)
+	if ret < last {
+		rows = override(rows, end, ret, last, rule)
+	}
+	return rows
+}
+
+// otherStack makes rows from where the function has a frame pointer of its own depend on that: it stays on the stack
+// that the function was called on.
+func otherStack(rows []row, a *asmFunc) []row {
+	rule := unwind.Rule{
+		CFA: unwind.CFAReg, Reg: unwind.AMD64RBP, Offset: 16, Offset2: OtherStack,
+		RAOffset: -1, FP: unwind.SaveAtCFA, FPOffset: -2, BX: unwind.SaveUndefined,
+	}
+	if a.arch == unwind.ArchARM64 {
+		rule = savedLinkRule(a.frame+8, a.frame)
+		rule.Reg, rule.Offset2 = unwind.ARM64FP, OtherStack
+	}
+	split := make([]row, 0, len(rows)+1)
+	for i, r := range rows {
+		framed := r.rule.CFA == unwind.CFAReg && r.rule.FP == unwind.SaveAtCFA
+		if !framed {
+			split = append(split, r)
+			continue
+		}
+		if r.start < a.own {
+			split = append(split, r)
+			if i+1 < len(rows) && rows[i+1].start <= a.own {
+				continue
+			}
+			r.start = a.own
+		}
+		split = append(split, row{r.start, rule})
+	}
+	return split
+}
+
+// override puts a rule over [from, to) of a function of size bytes.
+func override(rows []row, size, from, to uint64, rule unwind.Rule) []row {
+	out := make([]row, 0, len(rows)+2)
+	var after unwind.Rule
+	for _, r := range rows {
+		if r.start < from {
+			out = append(out, r)
+		}
+		if r.start <= to {
+			after = r.rule
+		}
+	}
+	out = append(out, row{from, rule})
+	if to < size {
+		out = append(out, row{to, after})
+	}
+	for _, r := range rows {
+		if r.start > to {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// keepsFramePointer tells whether runtime.systemstack leaves the frame pointer alone when it goes to the system stack:
+// on amd64 where it has a frame (Go 1.21 and newer), on arm64 from Go 1.25 on; before, it loaded g0's.
+func (t *Table) keepsFramePointer(code []byte, writes []uint64, a *asmFunc) bool {
+	if !a.framed || len(writes) == 0 || t.arch == unwind.ArchAMD64 {
+		return a.framed && len(writes) > 0
+	}
+	const ldrFP, mask = 0xf9400000 | 28<<5 | 29, imm12Mask // ldr x29, [x28, #imm]
+	for at := writes[0]; at+4 <= uint64(len(code)); at += 4 {
+		ins := arm64Ins(code, at)
+		if ins&^uint32(mask) == ldrFP {
+			return false
+		}
+		if ins&blrMask == blrARM64 {
+			return true
+		}
+	}
+	return false
+}
+
+// stackWrites finds the instructions that set the stack pointer to another register's value or to a word in memory:
+// the offsets of what follows them. Prologues and epilogues do not.
+func (t *Table) stackWrites(code []byte) []uint64 {
+	var writes []uint64
+	if t.arch == unwind.ArchARM64 {
+		for at := uint64(0); at+4 <= uint64(len(code)); at += 4 {
+			if arm64Ins(code, at)&^uint32(movRegMask) == movToSP {
+				writes = append(writes, at+4)
+			}
+		}
+		return writes
+	}
+	for i := 0; i+3 <= len(code); i++ {
+		rex, op, modrm := code[i], code[i+1], code[i+2]
+		switch {
+		case (rex == 0x48 || rex == 0x4c) && op == 0x89 && modrm&0xc7 == 0xc4: // mov rsp, reg
+			writes = append(writes, uint64(i+3))
+		case (rex == 0x48 || rex == 0x49) && op == 0x8b && modrm&0xf8 == 0x60 && modrm != 0x64: // mov rsp, [reg+disp8]
+			writes = append(writes, uint64(i+4))
+		case (rex == 0x48 || rex == 0x49) && op == 0x8b && modrm&0xf8 == 0x20 && modrm&7 < 4: // mov rsp, [reg]
+			writes = append(writes, uint64(i+3))
+		}
+	}
+	return writes
+}
+
+// firstCall is the offset behind an arm64 function's first call.
+func firstCall(code []byte) uint64 {
+	for at := uint64(0); at+4 <= uint64(len(code)); at += 4 {
+		if arm64Ins(code, at)&blMask == blARM64 {
+			return at + 4
+		}
+	}
+	return uint64(len(code))
+}
+
+// lastCall is the offset behind the last indirect call, 0 if there is none.
+func (t *Table) lastCall(code []byte) uint64 {
+	if t.arch == unwind.ArchAMD64 {
+		return uint64(bytes.LastIndex(code, []byte{0xff, 0xd0}) + 2) // call rax
+	}
+	for at := len(code)&^3 - 4; at >= 0; at -= 4 {
+		if arm64Ins(code, uint64(at))&blrMask == blrARM64 {
+			return uint64(at) + 4
+		}
+	}
+	return 0
+}
+
+// afterReturn is the offset behind the first return instruction from at on.
+func (t *Table) afterReturn(code []byte, at uint64) uint64 {
+	for ; at < uint64(len(code)); at++ {
+		if t.arch == unwind.ArchAMD64 && code[at] == 0xc3 {
+			return at + 1
+		}
+		if t.arch == unwind.ArchARM64 && at%4 == 0 && arm64Ins(code, at) == retARM64 {
+			return at + 4
+		}
+	}
+	return at
+}
