@@ -55,7 +55,8 @@ func newProfilesReceiver(set receiver.Settings, cfg *Config, next xconsumer.Prof
 	}
 	r := &profilesReceiver{
 		config: cfg.engineConfig(),
-		logger: set.Logger,
+		// What is logged is addressed to users: stack traces would only hide it.
+		logger: set.Logger.WithOptions(zap.AddStacktrace(zap.FatalLevel + 1)),
 		next:   next,
 		create: create,
 		obs:    obs,

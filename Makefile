@@ -1,0 +1,49 @@
+# Entry points; `make help` lists them. What they do is in scripts/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+
+.PHONY: help build run test test-full test-unit test-kernels test-e2e bench generate lint fuzz setup clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
+
+build: ## build the collector build/otelcol-hostprofiles
+	@scripts/build.sh
+
+run: ## profile this host and print the hottest functions every few seconds
+	@scripts/run.sh
+
+test: ## every check that a change must pass
+	@scripts/test.sh
+
+test-full: ## the same with the race detector, longer fuzzing and other kernels
+	@scripts/test.sh full
+
+test-unit: ## the Go tests alone
+	@scripts/test.sh unit
+
+test-e2e: ## the built collector, end to end on this host
+	@scripts/test.sh e2e
+
+test-kernels: ## the programs on other kernels, in virtual machines
+	@scripts/test.sh kernels
+
+bench: ## measure what profiling costs
+	@scripts/bench.sh
+
+generate: ## everything that is generated: BPF objects, metadata of components
+	@scripts/setup.sh generate
+	@scripts/generate.sh
+
+lint: ## formatting and static analysis
+	@scripts/setup.sh lint
+	@scripts/lint.sh
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@FUZZTIME=$${FUZZTIME:-20s} scripts/fuzz.sh
+
+setup: ## install what the other targets need (Debian, as root)
+	@scripts/setup.sh
+
+clean: ## remove what was built
+	rm -rf build .cache

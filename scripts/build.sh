@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the collector that builder-config.yaml describes: build/otelcol-hostprofiles, for GOARCH (this machine's by
+# default). OUT names another file.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+sources=.cache/otelcol-hostprofiles # as builder-config.yaml says
+out=$PWD/${OUT:-build/otelcol-hostprofiles}
+
+# The builder writes main.go and go.mod and resolves versions, which takes a while: only when one of its inputs changed.
+inputs=$(sha256sum builder-config.yaml go.mod go.sum internal/tools/go.mod)
+if [[ $(cat "$sources/.inputs" 2>/dev/null) != "$inputs" ]]; then
+	mkdir -p "$sources"
+	rm -f "$sources/.inputs"
+	log=$sources/builder.log
+	echo "build: generating the collector's sources"
+	if ! go tool -modfile=internal/tools/go.mod builder --skip-compilation --config builder-config.yaml >"$log" 2>&1; then
+		cat "$log" >&2
+		echo "build: generating the collector's sources failed" >&2
+		exit 1
+	fi
+	echo "$inputs" >"$sources/.inputs"
+fi
+
+mkdir -p "$(dirname "$out")"
+echo "build: compiling ${out#"$PWD"/}"
+cd "$sources"
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w" -o "$out" .

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
+# Usage: setup.sh [generate|lint|test|kernels]...   (all of the first three by default)
+set -euo pipefail
+
+# Each line: the groups that need it, what shows that it is there (a command, or a file), the package.
+needs() {
+	cat <<'LIST'
+generate,lint,test  gcc                           gcc
+generate            clang-19                      clang-19
+generate            llvm-strip-19                 llvm-19
+generate            /usr/include/bpf/bpf_helpers.h libbpf-dev
+generate            /usr/include/linux/bpf.h      linux-libc-dev
+lint                clang-format-19               clang-format-19
+test                g++                           g++
+test                musl-gcc                      musl-tools
+test                readelf                       binutils
+test                /usr/include/stdlib.h         libc6-dev
+kernels             qemu-system-x86_64            qemu-system-x86
+kernels             qemu-system-aarch64           qemu-system-arm
+kernels             busybox                       busybox-static
+kernels             cpio                          cpio
+LIST
+}
+
+there() { # a command, or a file
+	case $1 in
+	/*) [[ -e $1 ]] ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+# missing GROUP... prints the packages that one of the groups needs and the machine lacks.
+missing() {
+	local groups sign package group
+	while read -r groups sign package; do
+		for group in "$@"; do
+			if [[ ,$groups, == *,$group,* ]] && ! there "$sign"; then
+				echo "$package"
+				break
+			fi
+		done
+	done < <(needs) | sort -u
+}
+
+check_go() {
+	if ! command -v go >/dev/null; then
+		echo "setup: Go is missing: install the version that go.mod names, from https://go.dev/dl" >&2
+		exit 1
+	fi
+}
+
+main() {
+	check_go
+	local groups=("$@") packages
+	if ((${#groups[@]} == 0)); then groups=(generate lint test); fi
+	mapfile -t packages < <(missing "${groups[@]}")
+	if ((${#packages[@]} == 0)); then return; fi
+
+	if ! command -v apt-get >/dev/null; then
+		echo "setup: missing: ${packages[*]} (Debian's names); there is no apt-get here to install them" >&2
+		exit 1
+	fi
+	if ((EUID != 0)); then
+		echo "setup: missing: ${packages[*]}; run: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
+		exit 1
+	fi
+	echo "setup: installing ${packages[*]}"
+	export DEBIAN_FRONTEND=noninteractive
+	local log
+	log=$(mktemp)
+	if ! apt-get -o Acquire::Retries=3 update >"$log" 2>&1 ||
+		! apt-get -o Acquire::Retries=3 install -y --no-install-recommends "${packages[@]}" >>"$log" 2>&1; then
+		grep -E '^(E|W|Err)' "$log" >&2 || tail -20 "$log" >&2
+		echo "setup: installing ${packages[*]} failed; the lines above say which mirror or package" >&2
+		rm -f "$log"
+		exit 1
+	fi
+	rm -f "$log"
+	mapfile -t packages < <(missing "${groups[@]}")
+	if ((${#packages[@]} != 0)); then
+		echo "setup: still missing after the installation: ${packages[*]}" >&2
+		exit 1
+	fi
+}
+
+main "$@"

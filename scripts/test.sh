@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Runs checks stage by stage and says how long each took. The last line counts the tests, or names the stage that failed.
+# Usage: test.sh [full|unit|e2e|kernels]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mkdir -p .cache
+counts=.cache/test-counts
+: >"$counts"
+current=start
+begin=$SECONDS
+
+stage() { # NAME COMMAND...
+	current=$1
+	local started=$SECONDS
+	echo "== $1"
+	shift
+	"$@"
+	echo "== $current: $((SECONDS - started)) s"
+}
+
+finish() {
+	local status=$?
+	local passed=0 failed=0 skipped=0 p f s
+	while read -r p f s; do
+		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	done <"$counts"
+	echo "== all: $((SECONDS - begin)) s"
+	if ((status != 0)); then
+		((failed > 0)) || failed=1
+		echo "FAIL: stage $current"
+	fi
+	echo "$passed passed, $failed failed, $skipped skipped" | tee .cache/test-result
+}
+trap finish EXIT
+
+# gotest runs go test and keeps the counts.
+gotest() {
+	local log=.cache/test-summary status=0
+	go test "$@" 2>&1 | "$summary" | tee "$log" || status=$?
+	sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' "$log" | tail -1 >>"$counts"
+	return $status
+}
+
+build_summary() {
+	summary=$PWD/.cache/summary
+	(cd internal/tools && go build -buildvcs=false -o "$summary" ./summary)
+}
+
+packages() { go list ./... | grep -v '/test/'; }
+
+unit() {
+	local list
+	mapfile -t list < <(packages)
+	gotest -json -count=1 "$@" -timeout 10m "${list[@]}"
+	gotest -C internal/tools -json -count=1 ./...
+}
+
+fuzz() {
+	local log=.cache/fuzz-summary status=0
+	scripts/fuzz.sh "$@" | tee "$log" || status=$?
+	echo "$(grep -c '^ok ' "$log") $(grep -c '^FAIL ' "$log") 0" >>"$counts"
+	return $status
+}
+
+# examples shows that the collector takes every configuration in examples/. None of the endpoints needs to exist.
+examples() {
+	local file passed=0
+	for file in examples/*.yaml; do
+		echo "$file"
+		KUBE_NODE_NAME=node OTLP_ENDPOINT=localhost:4317 OTLP_HTTP_ENDPOINT=http://localhost:4318 \
+			build/otelcol-hostprofiles validate --config "$file"
+		passed=$((passed + 1))
+	done
+	echo "$passed 0 0" >>"$counts"
+}
+
+e2e() {
+	scripts/build.sh
+	examples
+	gotest -json -count=1 -timeout 15m ./test/e2e/...
+}
+
+kernels() {
+	gotest -json -count=1 -timeout 30m ./test/kernels/...
+}
+
+case ${1:-} in
+"")
+	stage setup scripts/setup.sh
+	stage generate scripts/generate.sh check
+	stage lint scripts/lint.sh
+	build_summary
+	stage unit unit
+	stage fuzz fuzz budget 240
+	stage e2e e2e
+	;;
+full)
+	stage setup scripts/setup.sh generate lint test kernels
+	stage generate scripts/generate.sh check
+	stage lint scripts/lint.sh
+	build_summary
+	stage race unit -race
+	FUZZTIME=${FUZZTIME:-60s} stage fuzz fuzz
+	stage e2e e2e
+	stage kernels kernels
+	;;
+unit)
+	stage setup scripts/setup.sh test
+	build_summary
+	stage unit unit
+	;;
+e2e)
+	stage setup scripts/setup.sh test
+	build_summary
+	stage e2e e2e
+	;;
+kernels)
+	stage setup scripts/setup.sh generate test kernels
+	build_summary
+	stage kernels kernels
+	;;
+*)
+	echo "test: unknown: $1" >&2
+	exit 2
+	;;
+esac
