@@ -77,7 +77,7 @@ func (s *Sample) User(dst []unwind.RawFrame) []unwind.RawFrame {
 // Stack is the copied top of the user stack: bytes from the address at, which is the pending frame's stack pointer rounded
 // down to 8.
 func (s *Sample) Stack() (at unwind.Addr, b []byte) {
-	return unwind.Addr(s.Registers.Reg[stackPointer] &^ 7), s.copied
+	return unwind.Addr(s.Registers.Reg[StackPointer] &^ 7), s.copied
 }
 
 // ReadSamples hands every record that is in the ring now to fn, which must not keep b.

@@ -248,15 +248,15 @@ func goldenSamples(b *Builder) {
 	b.Add(onCPU(), &Sample{Resource: job, Time: at(11), StopReason: unwind.StopGone.String()})
 }
 
-func goldenResolve(dst []unwind.Line, l Location) []unwind.Line {
+func goldenResolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
 	switch l.Address {
 	case 0x9100:
-		return append(dst, unwind.Line{Function: unwind.Function{Name: "do_syscall_64"}})
+		dst = append(dst, unwind.Line{Function: unwind.Function{Name: "do_syscall_64"}})
 	case 0x1234:
-		return append(dst, unwind.Line{Function: unwind.Function{Name: "inner", SystemName: "_Z5innerv", File: "a.go", StartLine: 3}, Line: 4, Column: 7},
+		dst = append(dst, unwind.Line{Function: unwind.Function{Name: "inner", SystemName: "_Z5innerv", File: "a.go", StartLine: 3}, Line: 4, Column: 7},
 			unwind.Line{Function: unwind.Function{Name: "outer", File: "a.go", StartLine: 8}, Line: 9})
 	}
-	return dst
+	return dst, l.Type
 }
 
 func TestGolden(t *testing.T) {
@@ -372,11 +372,11 @@ func TestSymbolized(t *testing.T) {
 		b := New(Options{})
 		m := &Mapping{BuildIDGNU: "ab", File: "x"}
 		b.Add(onCPU(), &Sample{Resource: newResource(1), Time: 1, Stack: []Location{{Mapping: m, Address: 1}, {Mapping: m, Address: 2}}})
-		payloads, _ := b.Flush(func(dst []unwind.Line, l Location) []unwind.Line {
+		payloads, _ := b.Flush(func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
 			if l.Address == 1 {
-				return append(dst, unwind.Line{Function: unwind.Function{Name: "f", File: "x"}, Line: 1})
+				return append(dst, unwind.Line{Function: unwind.Function{Name: "f", File: "x"}, Line: 1}), l.Type
 			}
-			return append(dst, c.two...)
+			return append(dst, c.two...), l.Type
 		}, t0, t0)
 		d := payloads[0].Profiles.Dictionary()
 		var got []string

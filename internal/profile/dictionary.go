@@ -6,8 +6,10 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// Resolver appends the lines of a location to dst, the innermost first, and returns it; nothing if they are not known.
-type Resolver func(dst []unwind.Line, l Location) []unwind.Line
+// Resolver appends the lines of a location to dst, the innermost first, and returns it; nothing if they are not known. The
+// symbol may tell more of the frame's type than was known when it was added (Rust among native code): then that is returned
+// too, otherwise l.Type.
+type Resolver func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType)
 
 // dictionary holds what a flush writes, every value once: the payloads' dictionaries are subsets of it. Id 0 of every table
 // is the empty value. Ids are given in the order of the builder's tables, so the same samples give the same bytes.
@@ -190,7 +192,7 @@ func (d *dictionary) addLocations(locations []Location, resolve Resolver) []int3
 		if l.Symbol != nil {
 			lines[i] = d.addLines(l.Symbol.Lines)
 		} else if resolve != nil {
-			d.lineBuf = resolve(d.lineBuf[:0], *l)
+			d.lineBuf, l.Type = resolve(d.lineBuf[:0], *l)
 			lines[i] = d.addLines(d.lineBuf)
 		}
 		if !inMapping(l) {

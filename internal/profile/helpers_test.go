@@ -106,7 +106,7 @@ func (w *world) sample() (Origin, *Sample) {
 }
 
 // resolve symbolizes some of the native locations, some with inlined calls.
-func resolve(dst []unwind.Line, l Location) []unwind.Line {
+func resolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
 	for i := range l.Address % 4 {
 		f := unwind.Function{Name: fmt.Sprintf("fn%d\xff", l.Address/7), SystemName: fmt.Sprintf("_Zfn%d", l.Address/7)}
 		if l.Address%3 == 0 {
@@ -117,7 +117,7 @@ func resolve(dst []unwind.Line, l Location) []unwind.Line {
 		}
 		dst = append(dst, unwind.Line{Function: f, Line: int(l.Address)*int(i) - 1, Column: int(i)})
 	}
-	return dst
+	return dst, l.Type
 }
 
 // marshal marshals a copy, so that p stays as it is.
@@ -130,20 +130,6 @@ func marshal(t testing.TB, p pprofile.Profiles) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// countEvents counts the events of a payload by its timestamps; sums are not counted.
-func countEvents(p pprofile.Profiles) (n int) {
-	for _, rp := range p.ResourceProfiles().All() {
-		for _, sp := range rp.ScopeProfiles().All() {
-			for _, pr := range sp.Profiles().All() {
-				for _, s := range pr.Samples().All() {
-					n += s.TimestampsUnixNano().Len()
-				}
-			}
-		}
-	}
-	return n
 }
 
 // checkPayloads checks everything that must hold of a flush; it returns the number of samples in the payloads.

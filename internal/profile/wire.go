@@ -27,18 +27,6 @@ func sizeInt(v uint64) int {
 	return 1 + sizeVarint(v)
 }
 
-// sizeList is the size of a packed list of indices.
-func sizeList(list []int32) int {
-	if len(list) == 0 {
-		return 0
-	}
-	n := 0
-	for _, v := range list {
-		n += sizeVarint(uint64(v))
-	}
-	return sizeBytes(n)
-}
-
 // zeroEntries is the size of the empty entries at index 0 of the seven tables: an empty message takes 2 bytes, but pdata
 // writes a link's two ids and an attribute's value even if they are empty.
 const zeroEntries = 5*2 + (2 + 2*2) + (2 + 2)

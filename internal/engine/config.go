@@ -20,7 +20,8 @@ type Config struct {
 	Symbolize      bool
 	ThreadIDs      bool // put thread.id on samples (more distinct samples)
 	MemoryBytes    uint64
-	PayloadBytes   int // bound of one pprofile.Profiles, marshalled
+	PayloadBytes   int    // bound of one pprofile.Profiles, marshalled
+	Version        string // of the instrumentation scope
 }
 
 // Sink takes one payload, with the number of samples in it. It is called from one goroutine at a time. After an error
@@ -37,11 +38,12 @@ const (
 	LostShutdown                    // the deadline of Shutdown passed
 	LostMemory                      // the memory budget was spent
 	LostMalformed                   // a record that could not be decoded
+	LostTooLarge                    // a single sample larger than payload_bytes
 
 	LossReasons // how many there are
 )
 
-var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed"}
+var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed", "too_large"}
 
 // String returns the reason as it stands in metrics.
 func (r LossReason) String() string {

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+)
+
+// heapBytes estimates what the engine's caches hold.
+func (e *Engine) heapBytes() uint64 {
+	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
+		uint64(cap(e.in.arena)+cap(e.in.spare))
+	if e.kallsyms != nil {
+		n += uint64(e.kallsyms.Bytes())
+	}
+	return n
+}
+
+// keepBudget drops what was used least until caches and kernel maps fit the budget: half of it is for the Go heap.
+func (e *Engine) keepBudget() {
+	e.ticks++
+	budget := e.cfg.MemoryBytes / 2
+	over := func() bool { return e.heapBytes() > budget }
+	if over() {
+		e.executables.Evict(e.executables.Bytes() - min(e.executables.Bytes(), e.heapBytes()-budget))
+	}
+	if over() {
+		e.count.Evictions += uint64(e.table.Shrink(e.table.Bytes() / 2))
+	}
+	e.freeTables()
+}
+
+// explainNamespaces decides how pids are translated.
+func (e *Engine) explainNamespaces(ns procfs.Namespaces) error {
+	if ns.SelfInitial {
+		return nil
+	}
+	inode, err := e.proc.PIDNamespaceInode()
+	if err != nil {
+		return err
+	}
+	e.pidNamespace = inode
+	e.log.Info("the collector runs in a pid namespace of its own: processes outside of it are reported by their host pid and"+
+		" without user stacks; run it in the host's (hostPID: true) to see all", zap.Bool("proc_is_own", ns.ProcOwn))
+	return nil
+}
+
+// reportStatus tells of an error once, and when it is over.
+func (e *Engine) reportStatus(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == e.lastStatus {
+		return
+	}
+	e.lastStatus = text
+	if err != nil {
+		e.log.Warn("sampling is impaired", zap.Error(err))
+	}
+	e.status(err)
+}
+
+func newStats() Stats {
+	return Stats{Frames: map[string]uint64{}, UnwindErrors: map[UnwindError]uint64{}}
+}
+
+// publishStats makes a snapshot for other goroutines.
+func (e *Engine) publishStats() {
+	s := e.count
+	s.Frames, s.UnwindErrors = maps.Clone(s.Frames), maps.Clone(s.UnwindErrors)
+	s.Taken, s.Lost[LostRingFull] = e.kernel.Counts()
+	s.MapBytes = uint64(e.kernel.MapBytes() + e.sideband.Bytes())
+	s.RingBytes = uint64(e.kernel.RingBytes())
+	s.HeapBytes = e.heapBytes()
+	s.Processes, s.Executables = uint64(e.table.Len()), uint64(e.executables.Len())
+	s.WorkerTimeout = e.jobs.pool.Stats().Timeouts
+	s.Evictions += e.table.Stats().Evicted
+	e.count.RingUsedBytes = 0
+	e.stats.Store(&s)
+}
+
+func median(v []uint64) uint64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+func zapFile(x *process.Executable[*executable]) zap.Field { return zap.String("file", x.File.Path) }
+
+func zapError(err error) zap.Field { return zap.Error(err) }

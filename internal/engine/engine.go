@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/ebpf"
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
+)
+
+const (
+	// pollInterval is how often the rings are read; a ring that fills up wakes the engine earlier.
+	pollInterval = 100 * time.Millisecond
+	// followInterval is how often CPUs that came or went are looked for.
+	followInterval = time.Second
+)
+
+// Engine turns samples into profiles. All fields below run's are owned by its goroutine.
+type Engine struct {
+	cfg  Config
+	log  *zap.Logger
+	sink Sink
+
+	status func(error)
+	stats  atomic.Pointer[Stats]
+
+	mu      sync.Mutex // Start and Shutdown may come from different goroutines
+	running bool
+	stop    chan context.Context
+	done    chan struct{}
+
+	// of run
+	kernel   *ebpf.Kernel
+	cpus     *ebpf.OnCPU
+	sideband *ebpf.Sideband
+	wake     *ebpf.Waker
+	proc     *procfs.FS
+	clock    clock
+	origin   profile.Origin
+
+	jobs        *jobs
+	executables *process.Executables[*executable]
+	table       *process.Table
+	states      map[*process.Process]*processState
+
+	in      ingest
+	current stack // the sample being taken; its buffers are reused
+	held    holder
+	walker  reference.Walker
+	symbols symbolizer
+	kernelNames
+	builder *profile.Builder
+	began   time.Time // of the interval that builder is for
+	reports []report
+	out     *sender
+
+	count        Stats
+	ticks        uint64
+	sweptLost    uint64 // count.SidebandLost at the last sweep
+	lastStatus   string
+	pidNamespace uint32                     // inode, if it isn't the initial one
+	dirty        map[*processState]struct{} // BPF is to be told of
+	comms        map[string]string
+	nameOnly     map[*process.File]*profile.Mapping // files that could not be read
+
+	// reused
+	locations []profile.Location
+	mapped    []ebpf.MappedTable
+}
+
+// Option changes an Engine.
+type Option func(*Engine)
+
+// WithStatus makes the engine report its health: an error it may recover from, nil once it has.
+func WithStatus(f func(error)) Option { return func(e *Engine) { e.status = f } }
+
+// WithProcFS makes the engine read processes from a proc file system mounted elsewhere than at /proc.
+func WithProcFS(root string) Option { return func(e *Engine) { e.proc = procfs.New(root) } }
+
+// New makes an engine that does nothing yet.
+func New(cfg Config, log *zap.Logger, sink Sink, options ...Option) (*Engine, error) {
+	if sink == nil {
+		return nil, errors.New("engine without a sink")
+	}
+	e := &Engine{cfg: cfg, log: log, sink: sink, status: func(error) {}, proc: procfs.New("/proc")}
+	for _, o := range options {
+		o(e)
+	}
+	e.stats.Store(&Stats{})
+	return e, nil
+}
+
+// Stats returns the counters as they were at most a second ago.
+func (e *Engine) Stats() Stats { return *e.stats.Load() }
+
+// Start loads the programs and begins to sample. An error says what is missing (a capability, a kernel feature).
+func (e *Engine) Start(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		return errors.New("already started")
+	}
+	if err := e.open(); err != nil {
+		e.close()
+		return err
+	}
+	e.stop, e.done = make(chan context.Context, 1), make(chan struct{})
+	e.running = true
+	go e.run()
+	return nil
+}
+
+// Shutdown ends sampling, delivers what was sampled and takes everything out of the kernel. When ctx ends first, what is
+// left counts as lost. It may be called without Start and repeatedly.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		return nil
+	}
+	e.running = false
+	e.stop <- ctx
+	<-e.done
+	return nil
+}
+
+// open makes everything that run works with. The side-band is first: no mapping is made unseen while the rest loads.
+func (e *Engine) open() (err error) {
+	if e.sideband, err = ebpf.OpenSideband(e.log); err != nil {
+		return err
+	}
+	ns, err := e.proc.Namespaces()
+	if err != nil {
+		return fmt.Errorf("finding out the pid namespace: %w", err)
+	}
+	if err := e.explainNamespaces(ns); err != nil {
+		return err
+	}
+	e.kernel, err = ebpf.Load(e.log, ebpf.Options{
+		MaxFrames:    e.cfg.MaxFrames,
+		MemoryBytes:  int(e.cfg.MemoryBytes / 2),
+		PIDNamespace: e.pidNamespace,
+	})
+	if err != nil {
+		return err
+	}
+	e.clock = newClock()
+	e.executables = process.NewExecutables[*executable](process.ExecutablesOptions{})
+	e.table = process.NewTable(e.executables, process.Options{})
+	e.states = map[*process.Process]*processState{}
+	e.dirty = map[*processState]struct{}{}
+	e.comms = map[string]string{}
+	e.nameOnly = map[*process.File]*profile.Mapping{}
+	e.began = time.Now()
+	e.jobs = newJobs()
+	e.builder = e.newBuilder()
+	e.out = newSender(e.sink)
+	e.symbols = newSymbolizer()
+	e.count = newStats()
+	if e.cfg.OnCPUEnabled {
+		if e.cpus, err = e.kernel.StartOnCPU(e.cfg.OnCPUFrequency); err != nil {
+			return err
+		}
+		e.origin = profile.OnCPU(time.Duration(e.cpus.Period()))
+	}
+	if e.wake, err = ebpf.NewWaker(e.kernel, e.sideband); err != nil {
+		return fmt.Errorf("watching the rings: %w", err)
+	}
+	e.readKernelSymbols()
+	e.scanProcesses()
+	return nil
+}
+
+// close takes everything out of the kernel; any of it may not be there.
+func (e *Engine) close() {
+	if e.cpus != nil {
+		e.cpus.Close()
+		e.cpus = nil
+	}
+	if e.wake != nil {
+		e.wake.Close()
+		e.wake = nil
+	}
+	if e.sideband != nil {
+		e.sideband.Close()
+		e.sideband = nil
+	}
+	if e.jobs != nil {
+		e.jobs.close()
+		e.jobs = nil
+	}
+	if e.out != nil {
+		e.out.close()
+		e.out = nil
+	}
+	e.closeExecutables()
+	if e.kernel != nil {
+		if err := e.kernel.Close(); err != nil {
+			e.log.Warn("taking the programs out of the kernel", zap.Error(err))
+		}
+		e.kernel = nil
+	}
+}
+
+func (e *Engine) newBuilder() *profile.Builder {
+	return profile.New(profile.Options{
+		PayloadBytes: e.cfg.PayloadBytes, ThreadIDs: e.cfg.ThreadIDs, Version: e.cfg.Version,
+	})
+}

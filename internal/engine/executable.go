@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/internal/ebpf"
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
+)
+
+const (
+	// loadTimeout bounds the opening of an executable and the building of its table. The largest browsers take two seconds.
+	loadTimeout = 20 * time.Second
+	// executableBytes is about what an executable takes beside its symbols and lines.
+	executableBytes = 4096
+)
+
+var pageSize = unix.Getpagesize()
+
+// executable is what was made of a mapped file.
+type executable struct {
+	file     *os.File // for symbols; nil for the vdso
+	elf      *elffile.File
+	segments []unwind.Segment
+	mappings []*profile.Mapping // by segment
+	table    ebpf.TableRef
+	symbols  *executableSymbols
+	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
+}
+
+// mapping is the executable range that holds a; nil if none does.
+func (x *executable) mapping(a unwind.FileAddr) *profile.Mapping {
+	for _, m := range x.mappings {
+		if m != nil && a >= m.Start && a < m.Limit {
+			return m
+		}
+	}
+	return nil
+}
+
+// loaded is what a worker made of a file.
+type loaded struct {
+	identity   process.Identity
+	same       bool // the file is what it was; the rest is not set
+	executable *executable
+	tableError error
+	info       tables.Info
+	took       time.Duration
+}
+
+// Close drops a result that came too late.
+func (l *loaded) Close() error {
+	if l != nil && l.executable != nil && l.executable.file != nil {
+		return l.executable.file.Close()
+	}
+	return nil
+}
+
+// requestExecutable sees to it that x is read, and tells whether that is under way and worth waiting for.
+func (e *Engine) requestExecutable(x *process.Executable[*executable]) bool {
+	if e.executables.StartOpening(x) {
+		e.load(x)
+	}
+	return x.State() == process.Opening
+}
+
+func (e *Engine) load(x *process.Executable[*executable]) {
+	var known *process.Identity
+	if x.State() == process.Ready {
+		id := x.Identity()
+		known = &id
+	}
+	l := loader{
+		proc: e.proc, tables: e.kernel.Tables, candidates: x.File.Candidates(), id: x.File.ID, path: x.File.Path,
+		vdso: x.File.VDSO(), known: known,
+	}
+	e.jobs.submit(jobKey{executable: x.Serial}, loadTimeout,
+		func(ctx context.Context) (any, error) { return l.load(ctx) },
+		func(v any, err error) {
+			if err != nil {
+				e.loadFailed(x, err)
+				return
+			}
+			e.loaded(x, v.(*loaded))
+		})
+}
+
+func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
+	n := e.executables.Opened(x, l.identity)
+	if l.same {
+		return
+	}
+	e.count.TablesBuilt++
+	e.count.TableTime += l.took
+	if l.tableError != nil {
+		e.count.TableErrors++
+		e.log.Warn("building an unwind table", zap.String("file", x.File.Path), zap.Error(l.tableError))
+	}
+	l.executable.users = map[*processState]struct{}{}
+	if !e.executables.SetPayload(n, l.executable, executableBytes) {
+		e.release(l.executable)
+		return
+	}
+	e.mappingsOf(n.File)
+}
+
+func (e *Engine) loadFailed(x *process.Executable[*executable], err error) {
+	permanent := errors.Is(err, elffile.ErrNotELF) || errors.Is(err, elffile.ErrUnsupported)
+	e.executables.Fail(x, err, permanent)
+	e.count.TableErrors++
+	e.log.Debug("reading an executable", zap.String("file", x.File.Path), zap.Error(err))
+	e.mappingsOf(x.File)
+}
+
+// mappingsOf makes BPF learn what became of a file, in the processes that map it.
+func (e *Engine) mappingsOf(f *process.File) {
+	for _, st := range e.states {
+		if st.mapsFile(f) {
+			e.markDirty(st)
+		}
+	}
+}
+
+func (st *processState) mapsFile(f *process.File) bool {
+	for _, m := range st.p.Mappings() {
+		if m.File == f {
+			return true
+		}
+	}
+	return false
+}
+
+// release frees what an executable holds, after no process's mappings refer to it any more.
+func (e *Engine) release(x *executable) {
+	if x.file != nil {
+		x.file.Close()
+	}
+	e.kernel.Tables.Remove(x.table)
+}
+
+// unreadable stands for a file that could not be read: its name is all that is known.
+func (e *Engine) unreadable(f *process.File) *profile.Mapping {
+	m, ok := e.nameOnly[f]
+	if !ok {
+		if len(e.nameOnly) >= 4096 {
+			clear(e.nameOnly)
+		}
+		m = &profile.Mapping{File: process.Undeleted(f.Path)}
+		e.nameOnly[f] = m
+	}
+	return m
+}
+
+func (e *Engine) closeExecutables() {
+	if e.executables == nil {
+		return
+	}
+	e.executables.Evict(0)
+	for _, v := range e.executables.TakeEvicted() {
+		if v.Payload != nil && v.Payload.file != nil {
+			v.Payload.file.Close()
+		}
+	}
+}
+
+// opener opens mapped files.
+type opener interface {
+	OpenMapped(pid uint32, m process.MmapInfo, others []process.Candidate) (*os.File, error)
+}
+
+// loader reads one executable, on a worker.
+type loader struct {
+	proc       opener
+	tables     *ebpf.Tables
+	candidates []process.Candidate
+	id         process.FileID
+	path       string
+	vdso       bool
+	known      *process.Identity
+}
+
+func (l *loader) load(ctx context.Context) (*loaded, error) {
+	if l.vdso {
+		return l.loadVDSO()
+	}
+	f, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("looking at %s: %w", l.path, err)
+	}
+	id := process.Identity{
+		Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano(), Dev: st.Dev, Inode: st.Ino,
+	}
+	if l.known != nil && l.known.Same(id) {
+		f.Close()
+		return &loaded{identity: id, same: true}, nil
+	}
+	out, err := l.build(ctx, f, st.Size)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	out.identity, out.executable.file = id, f
+	return out, nil
+}
+
+func (l *loader) open() (*os.File, error) {
+	if len(l.candidates) == 0 {
+		return nil, fmt.Errorf("opening %s: %w", l.path, os.ErrNotExist)
+	}
+	c := l.candidates[0]
+	return l.proc.OpenMapped(c.PID, process.MmapInfo{
+		Start: c.Start, End: c.End, Offset: c.Offset, File: l.id, Path: c.Path, Exec: true,
+	}, l.candidates[1:])
+}
+
+// build makes table, mappings and build ids of a file.
+func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded, error) {
+	began := time.Now()
+	elf, err := elffile.New(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", l.path, err)
+	}
+	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols()}
+	out := &loaded{executable: x}
+	table, info, err := tables.Build(elf)
+	out.info = info
+	if err == nil && len(table.Rows) > 0 && ctx.Err() == nil {
+		x.table, err = l.tables.Add(table, goSwitch(info))
+	}
+	out.tableError = err
+	out.took = time.Since(began)
+	l.describe(x, elf)
+	return out, nil
+}
+
+// describe makes the mappings that profiles refer to, one for each executable segment.
+func (l *loader) describe(x *executable, elf *elffile.File) {
+	gnu, goID := elf.BuildIDs()
+	hash, err := elf.HTLHash()
+	if err != nil {
+		hash = "" // the others do
+	}
+	for _, s := range elf.Segments {
+		if !s.Exec {
+			x.mappings = append(x.mappings, nil)
+			continue
+		}
+		x.mappings = append(x.mappings, &profile.Mapping{
+			Start: s.VAddr, Limit: s.VAddr + unwind.FileAddr(s.MemSize), Offset: s.Offset,
+			File: process.Undeleted(l.path), BuildIDGNU: gnu, BuildIDGo: goID, HTLHash: hash,
+		})
+	}
+}
+
+// baseName is the last part of a mapped file's path.
+func baseName(path string) string {
+	return filepath.Base(strings.TrimSpace(process.Undeleted(path)))
+}

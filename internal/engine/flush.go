@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// symbolPatience is how long a report waits for symbols that are being looked up.
+const symbolPatience = 5 * time.Second
+
+// report is an interval's samples on their way out, waiting for symbols.
+type report struct {
+	builder  *profile.Builder
+	from, to time.Time
+	asked    uint64 // symbol requests up to here belong to it
+}
+
+// beginFlush closes the current interval.
+func (e *Engine) beginFlush(now time.Time) {
+	if e.builder.Samples() == 0 {
+		e.began = now
+		return
+	}
+	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked})
+	e.builder, e.began = e.newBuilder(), now
+	e.startSymbolJobs()
+	e.flushReady(now)
+}
+
+// flushReady sends the reports whose symbols are there, or that have waited long enough.
+func (e *Engine) flushReady(now time.Time) {
+	for len(e.reports) > 0 {
+		r := e.reports[0]
+		if e.symbols.answered < r.asked && now.Sub(r.to) < symbolPatience {
+			return
+		}
+		e.reports = e.reports[1:]
+		e.flush(r)
+	}
+}
+
+// flushAll sends what there is.
+func (e *Engine) flushAll(now time.Time) {
+	e.beginFlush(now)
+	for _, r := range e.reports {
+		e.flush(r)
+	}
+	e.reports = nil
+}
+
+func (e *Engine) flush(r report) {
+	for _, st := range e.states {
+		st.fallBack()
+	}
+	payloads, lost := r.builder.Flush(e.resolve, r.from, r.to)
+	e.count.Lost[LostTooLarge] += uint64(lost)
+	for _, p := range payloads {
+		if !e.out.send(p) {
+			e.count.Lost[LostRefused] += uint64(p.Samples)
+			e.log.Warn("the next consumer is too slow: samples dropped", zap.Int("samples", p.Samples))
+		}
+	}
+}
+
+// resolve finds the lines of a location.
+func (e *Engine) resolve(dst []unwind.Line, l profile.Location) ([]unwind.Line, profile.FrameType) {
+	if l.Type == profile.FrameKernel {
+		return e.kernelLines(dst, l.Address), l.Type
+	}
+	if !e.cfg.Symbolize || l.Mapping == nil {
+		return dst, l.Type
+	}
+	return e.symbols.lines(dst, l)
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// holdFor is how long a sample waits for what workers read (mappings, a table). What a slow file system has not answered by
+// then stays out of the stack; the sample says so.
+const holdFor = 5 * time.Second
+
+// holder keeps samples that wait. Their memory is bounded; beyond, the oldest go on with what is known.
+type holder struct {
+	stacks []*stack
+	bytes  int
+}
+
+const stackOverhead = 512
+
+func (k *stack) size() int {
+	return stackOverhead + len(k.memory.bytes) + 24*(len(k.kernel)+len(k.user))
+}
+
+// add copies a stack out of the buffers that are reused.
+func (h *holder) add(e *Engine, k *stack) {
+	c := *k
+	c.kernel, c.user = slices.Clone(k.kernel), slices.Clone(k.user)
+	c.memory.bytes = slices.Clone(k.memory.bytes)
+	c.since = time.Now()
+	h.stacks = append(h.stacks, &c)
+	h.bytes += c.size()
+	for h.bytes > int(e.cfg.MemoryBytes/8) && len(h.stacks) > 1 {
+		e.count.Evictions++
+		h.finishOldest(e)
+	}
+}
+
+func (h *holder) empty() bool { return len(h.stacks) == 0 }
+
+// retry delivers what is complete by now.
+func (h *holder) retry(e *Engine) {
+	kept := h.stacks[:0]
+	for _, k := range h.stacks {
+		before := k.size()
+		if e.complete(k) {
+			h.bytes -= before
+			e.deliver(k)
+			continue
+		}
+		h.bytes += k.size() - before
+		kept = append(kept, k)
+	}
+	clear(h.stacks[len(kept):])
+	h.stacks = kept
+}
+
+// expire finishes what has waited too long.
+func (h *holder) expire(e *Engine, now time.Time) {
+	for len(h.stacks) > 0 && now.Sub(h.stacks[0].since) > holdFor {
+		h.finishOldest(e)
+	}
+}
+
+func (h *holder) finishAll(e *Engine) {
+	for len(h.stacks) > 0 {
+		h.finishOldest(e)
+	}
+}
+
+func (h *holder) finishOldest(e *Engine) {
+	k := h.stacks[0]
+	h.stacks[0] = nil
+	h.stacks = h.stacks[1:]
+	h.bytes -= k.size()
+	k.giveUp()
+	e.deliver(k)
+}
+
+// giveUp ends the walk with what was found. The pending frame is known to have been there if nothing was found yet.
+func (k *stack) giveUp() {
+	if k.resumable && !k.walked && len(k.user) == 0 && k.regs.PC != 0 {
+		k.user = append(k.user, unwind.RawFrame{A: uint64(k.regs.PC), Flags: k.pending})
+	}
+	k.resumable = false
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// run is the one goroutine that owns all state.
+func (e *Engine) run() {
+	defer close(e.done)
+	defer e.close()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	report := time.NewTicker(e.cfg.ReportInterval)
+	defer report.Stop()
+	follow := time.NewTicker(followInterval)
+	defer follow.Stop()
+	for {
+		select {
+		case <-poll.C:
+			e.poll(time.Now())
+		case <-e.wake.C():
+			e.poll(time.Now())
+		case r := <-e.jobs.results():
+			e.jobs.finish(r)
+			e.settle()
+		case d := <-e.out.done():
+			e.delivered(d)
+		case <-follow.C:
+			e.follow()
+		case <-report.C:
+			e.tick(time.Now())
+		case ctx := <-e.stop:
+			e.shutdown(ctx)
+			return
+		}
+	}
+}
+
+// poll takes in what the kernel has recorded and hands on what is complete.
+func (e *Engine) poll(now time.Time) {
+	if e.cpus != nil {
+		e.cpus.Jitter(now)
+	}
+	e.ingest()
+	e.settle()
+	e.held.expire(e, now)
+	e.publish()
+	e.flushReady(now)
+	if e.builder.Bytes() > int(e.cfg.MemoryBytes/4) {
+		e.beginFlush(now)
+	}
+}
+
+// settle goes on with samples that waited for what the workers found out.
+func (e *Engine) settle() {
+	for {
+		more := e.jobs.drain()
+		e.held.retry(e)
+		if !more {
+			break
+		}
+	}
+	e.startSymbolJobs()
+}
+
+// tick ends a report interval.
+func (e *Engine) tick(now time.Time) {
+	e.poll(now)
+	e.beginFlush(now)
+	e.table.Tick()
+	e.executables.Tick()
+	e.forgetRemoved()
+	e.keepBudget()
+	e.sweep()
+	e.refreshKernelSymbols(now)
+	e.publishStats()
+}
+
+// follow looks for CPUs that came or went and publishes the counters.
+func (e *Engine) follow() {
+	if e.cpus != nil {
+		e.reportStatus(e.cpus.Follow())
+		if idle, err := e.proc.IdleTimes(); err == nil {
+			e.count.KernelSkipped = e.cpus.Skipped(idle)
+		}
+	}
+	e.reportStatus(e.sideband.Follow())
+	e.wake.Watch(e.sideband)
+	e.publishStats()
+}
+
+// shutdown delivers everything that was sampled, as far as ctx allows.
+func (e *Engine) shutdown(ctx context.Context) {
+	if e.cpus != nil {
+		e.cpus.Close()
+	}
+	e.ingest()
+	// what waits for workers gets a little of the time that there is
+	patience := time.Now().Add(3 * time.Second)
+	if d, ok := ctx.Deadline(); ok {
+		if half := time.Now().Add(time.Until(d) / 2); half.Before(patience) {
+			patience = half
+		}
+	}
+	e.settle()
+	e.await(ctx, patience, func() bool { return e.held.empty() })
+	e.held.finishAll(e)
+	e.beginFlush(time.Now())
+	e.startSymbolJobs()
+	e.await(ctx, patience, func() bool { return e.symbols.idle() })
+	e.flushAll(time.Now())
+	e.await(ctx, time.Now().Add(time.Hour), func() bool { return e.out.idle() })
+	e.count.Lost[LostShutdown] += uint64(e.out.abandon())
+	e.publishStats()
+}
+
+// await keeps working until done, the deadline or the end of ctx.
+func (e *Engine) await(ctx context.Context, deadline time.Time, done func() bool) {
+	timeout := time.NewTimer(time.Until(deadline))
+	defer timeout.Stop()
+	for !done() {
+		select {
+		case r := <-e.jobs.results():
+			e.jobs.finish(r)
+			e.settle()
+		case d := <-e.out.done():
+			e.delivered(d)
+		case <-timeout.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+)
+
+// procTimeout bounds a read of /proc: a process that holds its own mmap lock can delay it.
+const procTimeout = 2 * time.Second
+
+// sweepTicks is how often /proc is compared with what the side-band told.
+const sweepTicks = 6
+
+// mapsRead is what a worker read of a process.
+type mapsRead struct {
+	maps  []process.MmapInfo
+	start uint64 // of the process, ns of CLOCK_BOOTTIME
+	time  uint64 // before the read, CLOCK_MONOTONIC
+}
+
+// mapsReady tells whether the process's mappings are as known as they will be; if not, they are being read.
+func (e *Engine) mapsReady(st *processState) bool {
+	if st.kernel || st.elsewhere {
+		return true
+	}
+	if st.p.WantsMaps() {
+		e.readMaps(st.p)
+	}
+	return !st.p.Reading()
+}
+
+// readMaps reads /proc/PID/maps.
+func (e *Engine) readMaps(p *process.Process) {
+	e.table.ReadStarted(p)
+	proc, clock, pid := e.proc, e.clock, p.PID
+	e.jobs.submit(jobKey{pid: pid}, procTimeout,
+		func(context.Context) (any, error) {
+			r := mapsRead{time: clock.monotonic()}
+			stat, err := proc.Stat(pid)
+			if err != nil {
+				return nil, err
+			}
+			r.start = stat.StartTime
+			r.maps, err = proc.Maps(pid)
+			if err != nil {
+				return nil, err
+			}
+			return r, nil
+		},
+		func(v any, err error) {
+			if err != nil {
+				e.table.ReadFailed(p)
+				if !errors.Is(err, procfs.ErrGone) {
+					e.log.Debug("reading mappings", zap.Uint32("pid", pid), zap.Error(err))
+				}
+				return
+			}
+			r := v.(mapsRead)
+			e.table.SetMaps(p, r.maps, r.time, r.start)
+		})
+}
+
+// scanProcesses reads the mappings of all processes that run already.
+func (e *Engine) scanProcesses() {
+	e.listProcesses(func(pids []uint32, at uint64) {
+		for _, pid := range pids {
+			if p := e.table.Add(pid, at); p.WantsMaps() {
+				e.readMaps(p)
+			}
+		}
+	})
+}
+
+// sweep compares the table with /proc now and then, and always after side-band records were lost.
+func (e *Engine) sweep() {
+	if e.ticks%sweepTicks != 0 && e.sweptLost == e.count.SidebandLost {
+		return
+	}
+	e.sweptLost = e.count.SidebandLost
+	e.listProcesses(func(pids []uint32, at uint64) {
+		for _, pid := range e.table.Reconcile(pids, at) {
+			e.table.Add(pid, at)
+		}
+	})
+}
+
+func (e *Engine) listProcesses(then func(pids []uint32, at uint64)) {
+	proc, at := e.proc, e.clock.monotonic()
+	e.jobs.submit(jobKey{}, procTimeout,
+		func(context.Context) (any, error) { return proc.PIDs() },
+		func(v any, err error) {
+			if err != nil {
+				e.log.Warn("listing processes", zap.Error(err))
+				return
+			}
+			then(v.([]uint32), at)
+		})
+}
+
+// identity is what says who a process is.
+type identity struct {
+	exe, command, container string
+}
+
+// identify reads who the process is. If it is gone already, its mappings tell what it ran.
+func (e *Engine) identify(st *processState) {
+	if st.kernel || st.elsewhere {
+		return
+	}
+	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
+	e.jobs.submit(jobKey{pid: pid}, procTimeout,
+		func(context.Context) (any, error) {
+			var id identity
+			var errs [3]error
+			id.exe, errs[0] = proc.Exe(pid)
+			id.command, errs[1] = proc.Command(pid)
+			var group procfs.Cgroup
+			group, errs[2] = proc.Cgroup(pid)
+			id.container = group.ContainerID
+			// after the rest, so that what was read is this process's
+			stat, err := proc.Stat(pid)
+			if err != nil {
+				return nil, err
+			}
+			if stat.StartTime/1e7 != start/1e7 {
+				return nil, fmt.Errorf("identifying process %d: %w", pid, procfs.ErrGone)
+			}
+			return id, errors.Join(errs[:]...)
+		},
+		func(v any, err error) {
+			if id, ok := v.(identity); ok {
+				st.resource.ExecutablePath = process.Undeleted(id.exe)
+				st.resource.Command, st.resource.ContainerID = id.command, id.container
+			}
+			if st.resource.ExecutablePath != "" {
+				st.resource.ExecutableName = baseName(st.resource.ExecutablePath)
+			}
+		})
+}
+
+// fallBack names a process that was gone before it could be identified by the first file that it mapped: exec maps the
+// program before its interpreter and libraries.
+func (st *processState) fallBack() {
+	r := st.resource
+	if r.ExecutableName != "" {
+		return
+	}
+	var first *process.MappedFile
+	maps := st.p.Mappings()
+	for i := range maps {
+		m := &maps[i]
+		if m.File == nil || m.File.VDSO() || first != nil && first.Time <= m.Time {
+			continue
+		}
+		first = m
+	}
+	if first != nil {
+		r.ExecutablePath = process.Undeleted(first.File.Path)
+		r.ExecutableName = baseName(r.ExecutablePath)
+		return
+	}
+	r.ExecutableName = st.p.Comm()
+}

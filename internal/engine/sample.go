@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/ebpf"
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
+)
+
+// pidElsewhere marks, in the process table, pids of the initial namespace that the collector's own does not show.
+const pidElsewhere = 1 << 31
+
+// stack is a sample on its way: what BPF found, and what it takes to go on from there.
+type stack struct {
+	state  *processState
+	time   uint64 // CLOCK_MONOTONIC, ns
+	tid    uint32
+	comm   string
+	kernel []unwind.RawFrame
+	user   []unwind.RawFrame
+	stop   unwind.StopReason
+
+	// resumable: user space may be able to walk on, from regs (the frame after the last of user) over the copied memory.
+	resumable bool
+	full      bool // there was no room for a copy
+	regs      unwind.Registers
+	pending   unwind.FrameFlags // of regs.PC
+	memory    stackCopy
+	walked    bool // user space has begun, and stands at:
+	at        reference.State
+
+	since time.Time // when it began to wait
+}
+
+// takeSample decodes one record and delivers it, or holds it until what it needs is known.
+func (e *Engine) takeSample(b []byte) {
+	s := &e.in.sample
+	if err := s.Decode(b); err != nil {
+		e.count.Lost[LostMalformed]++
+		e.log.Error("decoding a sample", zap.Error(err))
+		return
+	}
+	pid := s.PID
+	if pid == 0 {
+		pid = s.ID.PID | pidElsewhere
+	}
+	p := e.table.SampleArrived(pid, s.TID, s.Time, s.ID.StartTime, s.ID.ExecID)
+	st := e.stateOf(p, s)
+	k := &e.current
+	*k = stack{
+		state: st, time: s.Time, tid: s.NSTID, comm: e.comm(s.Comm()),
+		kernel: s.Kernel(k.kernel[:0]), user: s.User(k.user[:0]),
+		stop: s.Stop, resumable: s.HasCopy && pid&pidElsewhere == 0, full: s.CopyFull,
+	}
+	if s.HasCopy {
+		k.regs = s.Registers
+		k.memory.at, k.memory.bytes = s.Stack()
+		if s.PendingReturn {
+			k.pending |= unwind.FrameReturn
+		}
+		if s.PendingGuess {
+			k.pending |= unwind.FrameGuessed
+		}
+	}
+	if e.complete(k) {
+		e.deliver(k)
+	} else {
+		e.held.add(e, k)
+	}
+}
+
+// comm makes a string of a thread's name, the same one for the same name.
+func (e *Engine) comm(b []byte) string {
+	if s, ok := e.comms[string(b)]; ok {
+		return s
+	}
+	if len(e.comms) >= 4096 {
+		clear(e.comms)
+	}
+	s := string(b)
+	e.comms[s] = s
+	return s
+}
+
+// complete walks on as far as possible and tells whether the stack can be delivered. If not, what it needs is on its way.
+func (e *Engine) complete(k *stack) bool {
+	for k.resumable {
+		if !e.mapsReady(k.state) {
+			return false
+		}
+		needs := e.walkOn(k)
+		if needs == nil {
+			break
+		}
+		if e.requestExecutable(needs) {
+			return false
+		}
+	}
+	for _, f := range k.user {
+		if m, ok := k.state.p.Find(f.LookupAddr()); ok {
+			if x := e.executables.Of(m.File); x != nil && e.requestExecutable(x) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// deliver puts a stack into the profile.
+func (e *Engine) deliver(k *stack) {
+	e.count.Stops[k.stop]++
+	locations := e.locations[:0]
+	for _, f := range k.kernel {
+		locations = append(locations, e.kernelLocation(uint64(f.LookupAddr())))
+	}
+	for _, f := range k.user {
+		locations = append(locations, e.nativeLocation(k.state.p, f))
+	}
+	e.locations = locations
+	e.count.Frames["kernel"] += uint64(len(k.kernel))
+	e.count.Frames["native"] += uint64(len(k.user))
+	s := profile.Sample{
+		Resource: k.state.resource, ThreadID: int(k.tid), ThreadName: k.comm,
+		Time: e.clock.wall(k.time), Stack: locations,
+	}
+	if !k.stop.Complete() {
+		s.StopReason = k.stop.String()
+		e.count.UnwindErrors[UnwindError{"native", k.stop.String()}]++
+	}
+	if !e.builder.Add(e.origin, &s) {
+		e.count.Lost[LostMemory]++
+	}
+}
+
+// nativeLocation is where a native frame lies in its file.
+func (e *Engine) nativeLocation(p *process.Process, f unwind.RawFrame) profile.Location {
+	addr := f.LookupAddr()
+	l := profile.Location{
+		Type: profile.FrameNative, Address: uint64(addr), Guessed: f.Flags&unwind.FrameGuessed != 0,
+	}
+	m, ok := p.Find(addr)
+	if !ok || m.File == nil {
+		return l
+	}
+	x := e.executables.Of(m.File)
+	if x.State() == process.Ready {
+		mapping := m.Mapping
+		if mapping.SetBias(x.Payload.segments, uint64(pageSize)) {
+			e.executables.Use(x)
+			file := mapping.FileAddr(addr)
+			l.Mapping, l.Address = x.Payload.mapping(file), uint64(file)
+			e.symbols.want(e, x, file)
+			return l
+		}
+	}
+	l.Mapping = e.unreadable(m.File)
+	l.Address = uint64(addr-m.Start) + uint64(m.Offset)
+	return l
+}
+
+// processState is what the engine keeps for an incarnation of a process while it is sampled.
+type processState struct {
+	p        *process.Process
+	id       ebpf.ProcessID
+	resource *profile.Resource
+
+	published   bool   // BPF knows its mappings
+	reading     bool   // of /proc/PID/maps
+	elsewhere   bool   // not visible in the collector's pid namespace
+	kernel      bool   // a kernel thread
+	sampledTick uint64 // of the last sample
+}
+
+func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {
+	st, ok := p.Attachment.(*processState)
+	if !ok {
+		st = &processState{p: p, elsewhere: p.PID&pidElsewhere != 0, kernel: s.Stop == unwind.StopNoUser}
+		p.Attachment = st
+		e.states[p] = st
+		st.id = s.ID
+		st.resource = &profile.Resource{
+			PID: int(p.PID &^ pidElsewhere), CreationTime: e.clock.started(s.ID.StartTime),
+		}
+		if st.kernel {
+			st.resource.ExecutableName = string(s.Comm())
+		}
+		e.identify(st)
+		e.markDirty(st)
+	}
+	st.id = s.ID
+	st.sampledTick = e.ticks
+	return st
+}

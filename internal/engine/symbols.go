@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+const (
+	// symbolTimeout bounds one batch of look-ups, reading the symbol table the first time included.
+	symbolTimeout = 10 * time.Second
+	// linesPerExecutable bounds the cache of one executable.
+	linesPerExecutable = 1 << 17
+	// lineBytes is about what one entry of it takes.
+	lineBytes = 200
+)
+
+// symbolizer looks native frames up: (executable, address) is stable, so each is looked up once, on a worker, when it is first
+// seen, and kept.
+type symbolizer struct {
+	queue     []*process.Executable[*executable] // with addresses that no job has yet
+	byMapping map[*profile.Mapping]*executableSymbols
+	asked     uint64 // addresses
+	answered  uint64
+}
+
+func newSymbolizer() symbolizer {
+	return symbolizer{byMapping: map[*profile.Mapping]*executableSymbols{}}
+}
+
+// executableSymbols is an executable's share.
+type executableSymbols struct {
+	lru     *simplelru.LRU[unwind.FileAddr, *symbolized]
+	wanted  []unwind.FileAddr // for the next job
+	running bool
+	queued  bool
+	names   *symbolize.Symbolizer // used by one job at a time
+	failed  error                 // they can't be read
+}
+
+// symbolized is what is known of an address; lines is nil while it is looked up, and empty if it has no symbol.
+type symbolized struct {
+	lines []unwind.Line
+	kind  profile.FrameType
+}
+
+func newExecutableSymbols() *executableSymbols {
+	lru, err := simplelru.NewLRU[unwind.FileAddr, *symbolized](linesPerExecutable, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return &executableSymbols{lru: lru}
+}
+
+// want has an address looked up unless it was.
+func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwind.FileAddr) {
+	xs := x.Payload.symbols
+	if _, ok := xs.lru.Get(a); ok {
+		e.count.SymbolHits++
+		return
+	}
+	e.count.SymbolMisses++
+	xs.lru.Add(a, &symbolized{})
+	for _, m := range x.Payload.mappings {
+		if m != nil {
+			s.byMapping[m] = xs
+		}
+	}
+	if !e.cfg.Symbolize || xs.failed != nil {
+		return
+	}
+	s.asked++
+	xs.wanted = append(xs.wanted, a)
+	if !xs.queued {
+		xs.queued = true
+		s.queue = append(s.queue, x)
+	}
+}
+
+func (s *symbolizer) idle() bool { return s.answered == s.asked }
+
+// lines is the Builder's view of the cache.
+func (s *symbolizer) lines(dst []unwind.Line, l profile.Location) ([]unwind.Line, profile.FrameType) {
+	xs := s.byMapping[l.Mapping]
+	if xs == nil {
+		return dst, l.Type
+	}
+	found, ok := xs.lru.Peek(unwind.FileAddr(l.Address))
+	if !ok || len(found.lines) == 0 {
+		return dst, l.Type
+	}
+	return append(dst, found.lines...), found.kind
+}
+
+// forget drops an evicted executable's share.
+func (s *symbolizer) forget(x *executable) {
+	for _, m := range x.mappings {
+		delete(s.byMapping, m)
+	}
+}
+
+// startSymbolJobs gives what is wanted to the workers, one job an executable.
+func (e *Engine) startSymbolJobs() {
+	queue := e.symbols.queue
+	e.symbols.queue = nil
+	for _, x := range queue {
+		e.startSymbolJob(x)
+	}
+}
+
+func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
+	if x.Payload == nil { // evicted in the meantime
+		return
+	}
+	payload, xs := x.Payload, x.Payload.symbols
+	xs.queued = false
+	if xs.running || len(xs.wanted) == 0 {
+		return
+	}
+	batch := xs.wanted
+	xs.wanted = nil
+	xs.running = true
+	elf, names := payload.elf, xs.names
+	e.jobs.submit(jobKey{executable: x.Serial}, symbolTimeout,
+		func(context.Context) (any, error) { return lookUp(elf, names, batch) },
+		func(v any, err error) {
+			xs.running = false
+			e.symbols.answered += uint64(len(batch))
+			if err != nil {
+				xs.failed = err
+				e.symbols.answered += uint64(len(xs.wanted))
+				xs.wanted = nil
+				e.log.Debug("reading symbols", zapFile(x), zapError(err))
+				return
+			}
+			r := v.(symbolResult)
+			xs.names = r.names
+			for i, a := range batch {
+				if s, ok := xs.lru.Peek(a); ok {
+					*s = r.found[i]
+				}
+			}
+			e.executables.SetBytes(x, uint64(executableBytes+r.names.Bytes()+lineBytes*xs.lru.Len()))
+			if len(xs.wanted) > 0 {
+				e.startSymbolJob(x)
+			}
+		})
+}
+
+// symbolResult is a job's.
+type symbolResult struct {
+	names *symbolize.Symbolizer
+	found []symbolized
+}
+
+// lookUp runs on a worker.
+func lookUp(elf *elffile.File, names *symbolize.Symbolizer, batch []unwind.FileAddr) (any, error) {
+	if names == nil {
+		var err error
+		if names, err = symbolize.New(elf); err != nil && names == nil {
+			return nil, err
+		}
+	}
+	r := symbolResult{names: names, found: make([]symbolized, len(batch))}
+	for i, a := range batch {
+		lines, err := names.Lookup(nil, a)
+		if err != nil {
+			continue // this one stays unnamed
+		}
+		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(names.FrameKind(a))}
+	}
+	return r, nil
+}

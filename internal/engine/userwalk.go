@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/hostprofiles/hostprofiles/internal/ebpf"
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
+)
+
+// stackCopy is the copied top of a stack.
+type stackCopy struct {
+	at    unwind.Addr
+	bytes []byte
+}
+
+// Read implements unwind.Memory.
+func (c *stackCopy) Read(a unwind.Addr, b []byte) error {
+	if a < c.at || uint64(a-c.at)+uint64(len(b)) > uint64(len(c.bytes)) {
+		if a >= c.at && uint64(a-c.at) < uint64(len(c.bytes)) || a >= c.at+unwind.Addr(len(c.bytes)) {
+			return fmt.Errorf("reading %d bytes at %#x: %w", len(b), a, reference.ErrCopyEnd)
+		}
+		return fmt.Errorf("reading %d bytes at %#x, below the copied stack", len(b), a)
+	}
+	copy(b, c.bytes[a-c.at:])
+	return nil
+}
+
+// codeLookup finds the rules for a process's code, and notes the executable that is not read yet.
+type codeLookup struct {
+	e     *Engine
+	p     *process.Process
+	needs *process.Executable[*executable]
+}
+
+// tableRules looks rules up in the table that BPF uses.
+type tableRules struct {
+	tables *ebpf.Tables
+	ref    ebpf.TableRef
+}
+
+// Lookup implements reference.Rules.
+func (t tableRules) Lookup(a unwind.FileAddr) unwind.Rule { return t.tables.Rule(t.ref, a) }
+
+// Find implements reference.Lookup.
+func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, bool) {
+	m, ok := l.p.Find(a)
+	if !ok {
+		return reference.Code{}, unwind.StopNoMapping, false
+	}
+	code := reference.Code{Mapping: m.Mapping, Table: noRules}
+	x := l.e.executables.Of(m.File)
+	if x == nil {
+		return code, 0, true
+	}
+	switch x.State() {
+	case process.Unopened, process.Opening:
+		l.needs = x
+		return reference.Code{}, unwind.StopNoTable, false
+	case process.Ready:
+		if code.Mapping.SetBias(x.Payload.segments, uint64(pageSize)) && x.Payload.table.Valid() {
+			code.Table = tableRules{l.e.kernel.Tables, x.Payload.table}
+		}
+	}
+	return code, 0, true
+}
+
+// noRules is code without unwind information: frame pointers are tried.
+var noRules = &unwind.Table{}
+
+// walkOn goes on with a walk that BPF could not finish. If it returns an executable, the walk will go on once that was read;
+// otherwise it is over.
+func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
+	if !k.walked {
+		k.walked = true
+		e.count.UserWalks++
+		k.at = reference.State{
+			Regs: k.regs, Flags: k.pending, Low: unwind.Addr(k.regs.Reg[ebpf.StackPointer]),
+			Exact: k.pending&unwind.FrameReturn == 0, Leaf: len(k.user) == 0,
+		}
+	}
+	l := codeLookup{e: e, p: k.state.p}
+	k.user, k.stop = e.walker.Continue(k.at, ebpf.Arch, &k.memory, &l, k.user, e.cfg.MaxFrames)
+	k.at = e.walker.State()
+	if k.stop == unwind.StopNoTable && l.needs != nil {
+		return l.needs
+	}
+	if k.stop == unwind.StopCopyEnd && k.full {
+		k.stop = unwind.StopStale
+	}
+	k.resumable = false
+	return nil
+}
