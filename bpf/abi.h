@@ -71,6 +71,7 @@ enum limits {
 	BLOCK_ROWS = 16, /* rows, or entries of the page index, in one block */
 	TABLE_PAGE_BITS = 10,
 	ROW_RULE_BITS = 20, /* a row: offset in its page above, rule number below */
+	OTHER_STACK = 1,    /* offset2 of a CFA_REG rule whose CFA is on another stack (gopclntab.OtherStack) */
 	MAX_RULES = 65536,
 };
 
@@ -95,16 +96,22 @@ struct block {
 	__u32 row[BLOCK_ROWS];
 };
 
-/* The first block of every table: what a Go executable's stack switches need. Offsets in bytes; 0 g_m means none. */
+/*
+ * The first block of every table: what a Go executable's stack switches need (gopclntab.Offsets says what each is). Offsets
+ * in bytes; without g_m there is no Go.
+ */
 struct go_table {
 	__s64 tls_g;
+	__u64 tls_got; /* ELF virtual address of the word that holds tls_g; 0: tls_g itself */
 	__u32 g_m;
 	__u32 m_curg;
+	__u32 m_g0;
 	__u32 sched_sp;
 	__u32 sched_pc;
 	__u32 sched_fp;
-	__u32 m_g0;
-	__u32 reserved[8];
+	__u32 sched_lr;
+	__u32 g_reg;
+	__u32 reserved[4];
 };
 
 enum mapping_flag {
@@ -138,7 +145,7 @@ struct process {
 enum sample_flag {
 	SAMPLE_KERNEL_MODE = 1,
 	SAMPLE_COPY = 2,      /* struct registers and copy_bytes of stack follow the frames */
-	SAMPLE_COPY_FULL = 4, /* no stack was copied: the ring was over half full */
+	SAMPLE_COPY_FULL = 4, /* less was copied than was to be: the ring filled up */
 };
 
 /* The head of a record in the ring; kernel words, user words, registers and stack copy follow. */

@@ -12,10 +12,10 @@ INLINE int can_resume(__u32 stop)
 }
 
 /*
- * Appends the registers of the pending frame and, if asked for, the stack above its stack pointer, page by page up to the
- * first fault. Returns the bytes of stack copied.
+ * Appends the registers of the pending frame and the stack above its stack pointer, page by page up to limit or the first
+ * fault. Returns the bytes of stack copied.
  */
-INLINE __u32 copy_stack(struct scratch *s, int with_stack)
+INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 {
 	struct walk *w = &s->walk;
 	struct registers *regs;
@@ -41,7 +41,7 @@ INLINE __u32 copy_stack(struct scratch *s, int with_stack)
 
 		__u32 index = at;
 
-		if (!with_stack || at >= RECORD_WORDS || copied + len > STACK_COPY_BYTES)
+		if (at >= RECORD_WORDS || copied + len > limit)
 			break;
 		/* what is true already, in a form that the verifier sees at the call */
 		opaque(index);
@@ -59,6 +59,14 @@ INLINE __u32 copy_stack(struct scratch *s, int with_stack)
 	return copied;
 }
 
+/* How much of the stack to copy: less when the ring fills up, nothing once it is over half full. */
+INLINE __u32 copy_limit(__u64 fill)
+{
+	if (fill > ring_copy_bytes)
+		return 0;
+	return fill > ring_copy_bytes / 4 ? STACK_COPY_BYTES / 2 : STACK_COPY_BYTES;
+}
+
 INLINE void commit(struct scratch *s, struct counters *c)
 {
 	struct sample *h = &s->record.sample;
@@ -71,10 +79,10 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	h->stop = w->stop;
 	h->stop_line = w->stop_line;
 	if (can_resume(w->stop)) {
-		int room = fill <= ring_copy_bytes;
+		__u32 limit = copy_limit(fill);
 
-		h->flags |= room ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
-		h->copy_bytes = copy_stack(s, room);
+		h->flags |= limit == STACK_COPY_BYTES ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
+		h->copy_bytes = copy_stack(s, limit);
 	}
 	size = sizeof(*h) + 8 * (__u64)w->words;
 	opaque(size);

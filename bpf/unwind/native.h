@@ -226,7 +226,8 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	if (err)
 		return stop(w, err);
 	/* only a frame that nothing was called from yet may have pushed nothing */
-	if (cfa < sp || (cfa == sp && (w->flags & FRAME_RETURN)))
+	if ((cfa < sp || (cfa == sp && (w->flags & FRAME_RETURN))) &&
+	    !(r->cfa == CFA_REG && r->offset2 == OTHER_STACK))
 		return stop(w, STOP_NO_PROGRESS);
 
 	/* rbx first: its place may be relative to this frame's fp, which the caller's replaces next */
@@ -261,14 +262,35 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	return STEP_FRAME;
 }
 
+/* The m of a g that is its g0, as the current one on the system stack must be. */
+INLINE int go_machine(const struct go_table *go, __u64 g, __u64 *m)
+{
+	__u64 g0;
+
+	return !g || read_user(m, sizeof(*m), g + go->g_m) || read_user(&g0, sizeof(g0), *m + go->m_g0) ||
+	       g0 != g;
+}
+
+/* The thread's m, by the current g: it is in thread-local storage, or still in its register as the walk began. */
+INLINE int find_go_machine(struct walk *w, const struct go_table *go, __u64 *m)
+{
+	__u64 tp = thread_pointer(), offset = go->tls_g, g = 0;
+
+	if (go->tls_got && read_user(&offset, sizeof(offset), go->tls_got + w->mapping.bias))
+		offset = 0;
+	if (tp && offset && !read_user(&g, sizeof(g), tp + offset) && !go_machine(go, g, m))
+		return 0;
+	return go_machine(go, w->regs[go->g_reg & (NUM_REGS - 1)], m);
+}
+
 /*
  * Go code on the system stack (g0) that works for a goroutine: the goroutine's own stack goes on at g.m.curg.sched
- * (runtime2.go; the offsets come with the table).
+ * (runtime/runtime2.go; the offsets come with the table). The pc there is exact.
  */
 INLINE int go_switch_step(struct walk *w)
 {
 	__u32 slab = w->mapping.slab, block = w->mapping.block;
-	__u64 g, m, curg, value;
+	__u64 m, curg, sp, pc, fp;
 	const struct go_table *go;
 	void *inner;
 
@@ -278,23 +300,22 @@ INLINE int go_switch_step(struct walk *w)
 	go = bpf_map_lookup_elem(inner, &block);
 	if (!go || !go->g_m)
 		return stop(w, STOP_RUNTIME);
-	if (read_user(&g, sizeof(g), thread_pointer() + go->tls_g) ||
-	    read_user(&m, sizeof(m), g + go->g_m) ||
-	    read_user(&curg, sizeof(curg), m + go->m_curg))
+	if (find_go_machine(w, go, &m) || read_user(&curg, sizeof(curg), m + go->m_curg))
 		return stop(w, STOP_RUNTIME);
 	if (curg == 0)
 		return stop(w, STOP_ROOT);
+	if (read_user(&sp, sizeof(sp), curg + go->sched_sp) ||
+	    read_user(&pc, sizeof(pc), curg + go->sched_pc) ||
+	    read_user(&fp, sizeof(fp), curg + go->sched_fp) || !sp || !pc)
+		return stop(w, STOP_RUNTIME);
 	w->known = 0;
 	w->lazy = 0;
-	if (read_user(&value, sizeof(value), curg + go->sched_sp))
-		return stop(w, STOP_RUNTIME);
-	set_reg(w, REG_SP, value);
-	if (read_user(&value, sizeof(value), curg + go->sched_fp))
-		return stop(w, STOP_RUNTIME);
-	set_reg(w, REG_FP, value);
-	if (read_user(&value, sizeof(value), curg + go->sched_pc))
-		return stop(w, STOP_RUNTIME);
-	w->pc = value;
+	set_reg(w, REG_SP, sp);
+	set_reg(w, REG_FP, fp);
+#if defined(__TARGET_ARCH_arm64)
+	set_reg_lazy(w, REG_LR, curg + go->sched_lr);
+#endif
+	w->pc = pc;
 	w->flags = 0;
 	return STEP_FRAME;
 }

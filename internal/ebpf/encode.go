@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
 // maxTablePages bounds the page index of one table: 16 GiB of ELF addresses.
@@ -13,15 +14,9 @@ const maxTablePages = 1 << 24
 // errEmptyTable: there is nothing to put into the kernel.
 var errEmptyTable = errors.New("empty unwind table")
 
-// GoSwitch tells how the walk gets from Go's system stack to the goroutine's: offsets in bytes, TLSG from the thread pointer.
-type GoSwitch struct {
-	TLSG                                         int64
-	GM, MCurg, GSchedSP, GSchedPC, GSchedFP, MG0 uint32
-}
-
 // encodeTable lays a table out as bpf/abi.h's struct block says: the Go block, the page index, the rows. number gives a
 // rule its number among all tables' rules.
-func encodeTable(t *unwind.Table, g *GoSwitch, number func(unwind.Rule) (uint32, error)) (blocks []block, page0 uint32, pages int, err error) {
+func encodeTable(t *unwind.Table, g *gopclntab.Offsets, number func(unwind.Rule) (uint32, error)) (blocks []block, page0 uint32, pages int, err error) {
 	if len(t.Rows) == 0 {
 		return nil, 0, 0, errEmptyTable
 	}

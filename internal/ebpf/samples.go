@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
 const (
@@ -159,12 +160,13 @@ func loadCounters(c *counters) (taken, lostRing uint64) {
 	return atomic.LoadUint64(&c.Taken), atomic.LoadUint64(&c.LostRing)
 }
 
-func goBlock(g *GoSwitch) (b block) {
+func goBlock(g *gopclntab.Offsets) (b block) {
 	if g == nil {
 		return b
 	}
 	t := goTable{
-		TlsG: g.TLSG, G_m: g.GM, M_curg: g.MCurg, SchedSp: g.GSchedSP, SchedPc: g.GSchedPC, SchedFp: g.GSchedFP, M_g0: g.MG0,
+		TlsG: g.TLSG, TlsGot: uint64(g.TLSGot), G_m: g.GM, M_curg: g.MCurg, M_g0: g.MG0,
+		SchedSp: g.GSchedSP, SchedPc: g.GSchedPC, SchedFp: g.GSchedBP, SchedLr: g.GSchedLR, G_reg: uint32(g.GReg),
 	}
 	return *(*block)(unsafe.Pointer(&t))
 }

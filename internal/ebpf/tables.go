@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
 const (
@@ -71,8 +72,8 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 	}, nil
 }
 
-// Add copies a table into the kernel. It may wait for RCU (tens of milliseconds).
-func (t *Tables) Add(table *unwind.Table, g *GoSwitch) (TableRef, error) {
+// Add copies a table into the kernel; g is nil unless it is a Go program's. It may wait for RCU (tens of milliseconds).
+func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error) {
 	t.growing.Lock()
 	defer t.growing.Unlock()
 	blocks, page0, pages, err := encodeTable(table, g, t.ruleNumber)

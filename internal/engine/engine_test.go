@@ -41,7 +41,7 @@ int main(void) { for (;;) outer(100000); }
 type collected struct {
 	t       *testing.T
 	stacks  map[int64]map[string]int // by pid: functions from the leaf to the root
-	stopped map[int64]int            // samples with a stop reason
+	stopped map[string]int           // samples of all processes with a stop reason: reason and innermost functions
 	samples int
 }
 
@@ -62,12 +62,6 @@ func (c *collected) sink(_ context.Context, p pprofile.Profiles, samples int) er
 			for _, pr := range sp.Profiles().All() {
 				for _, s := range pr.Samples().All() {
 					n += s.TimestampsUnixNano().Len()
-					for _, a := range s.AttributeIndices().All() {
-						at := d.AttributeTable().At(int(a))
-						if name(at.KeyStrindex()) == "hostprofiles.stack.stop_reason" {
-							c.stopped[pid] += s.TimestampsUnixNano().Len()
-						}
-					}
 					var frames []string
 					for _, l := range d.StackTable().At(int(s.StackIndex())).LocationIndices().All() {
 						loc := d.LocationTable().At(int(l))
@@ -76,6 +70,13 @@ func (c *collected) sink(_ context.Context, p pprofile.Profiles, samples int) er
 						}
 						for _, line := range loc.Lines().All() {
 							frames = append(frames, name(d.FunctionTable().At(int(line.FunctionIndex())).NameStrindex()))
+						}
+					}
+					for _, a := range s.AttributeIndices().All() {
+						at := d.AttributeTable().At(int(a))
+						if name(at.KeyStrindex()) == "hostprofiles.stack.stop_reason" {
+							frames = append(frames, "!"+at.Value().Str())
+							c.stopped[at.Value().Str()+" "+frames[max(0, len(frames)-4)]+" "+frames[max(0, len(frames)-3)]+" "+frames[max(0, len(frames)-2)]] += s.TimestampsUnixNano().Len()
 						}
 					}
 					c.stacks[pid][strings.Join(frames, ";")] += s.TimestampsUnixNano().Len()
@@ -100,7 +101,7 @@ func TestEngine(t *testing.T) {
 	if out, err := exec.Command("gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", bin, src).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c := &collected{t: t, stacks: map[int64]map[string]int{}, stopped: map[int64]int{}}
+	c := &collected{t: t, stacks: map[int64]map[string]int{}, stopped: map[string]int{}}
 	e, err := New(testConfig(), zaptest.NewLogger(t), c.sink)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +141,11 @@ func TestEngine(t *testing.T) {
 			t.Logf("%d %s", n, stack)
 		}
 	}
-	t.Logf("%d of %d, %d stopped", good, total, c.stopped[pid])
+	for what, n := range c.stopped {
+		if n > 3 {
+			t.Logf("%d stopped: %s", n, what)
+		}
+	}
 	if total < 500 || good < total*99/100 {
 		t.Errorf("%d of %d stacks of the workload are as they should be", good, total)
 	}

@@ -243,7 +243,7 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	table, info, err := tables.Build(elf)
 	out.info = info
 	if err == nil && len(table.Rows) > 0 && ctx.Err() == nil {
-		x.table, err = l.tables.Add(table, goSwitch(info))
+		x.table, err = l.tables.Add(table, goOffsets(info))
 	}
 	out.tableError = err
 	out.took = time.Since(began)

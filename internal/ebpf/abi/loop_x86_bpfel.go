@@ -50,13 +50,16 @@ const (
 type LoopGoTable struct {
 	_        structs.HostLayout
 	TlsG     int64
+	TlsGot   uint64
 	G_m      uint32
 	M_curg   uint32
+	M_g0     uint32
 	SchedSp  uint32
 	SchedPc  uint32
 	SchedFp  uint32
-	M_g0     uint32
-	Reserved [8]uint32
+	SchedLr  uint32
+	G_reg    uint32
+	Reserved [4]uint32
 }
 
 type LoopLimits uint32
@@ -71,6 +74,7 @@ const (
 	LoopLimitsBLOCK_ROWS        LoopLimits = 16
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 10
 	LoopLimitsROW_RULE_BITS     LoopLimits = 20
+	LoopLimitsOTHER_STACK       LoopLimits = 1
 	LoopLimitsMAX_RULES         LoopLimits = 65536
 )
 
