@@ -58,7 +58,7 @@ func key(name string, attrs attribute.Set) string {
 	var pairs []string
 	for _, kv := range attrs.ToSlice() {
 		if kv.Key != "receiver" {
-			pairs = append(pairs, string(kv.Key)+"="+kv.Value.Emit())
+			pairs = append(pairs, string(kv.Key)+"="+kv.Value.String())
 		}
 	}
 	if len(pairs) == 0 {
