@@ -391,6 +391,17 @@ func TestSymbolized(t *testing.T) {
 	}
 }
 
+func TestResolverRefinesType(t *testing.T) {
+	b := New(Options{})
+	b.Add(onCPU(), &Sample{Resource: newResource(1), Time: 1, Stack: []Location{{Type: FrameNative, Address: 1}}})
+	payloads, _ := b.Flush(func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) { return dst, FrameRust }, t0, t0)
+	d := payloads[0].Profiles.Dictionary()
+	a := d.AttributeTable().At(int(d.LocationTable().At(1).AttributeIndices().At(0)))
+	if got := a.Value().Str(); got != "rust" {
+		t.Errorf("frame type %q", got)
+	}
+}
+
 func TestBytesGrowsWithWhatIsHeld(t *testing.T) {
 	w := newWorld(1, 50, 2000, 40)
 	b := New(Options{})

@@ -25,8 +25,8 @@ const (
 	AttrStopReason = "hostprofiles.stack.stop_reason"
 	// AttrGuessed is true at a location that a frame-pointer step through code without unwind information found.
 	AttrGuessed = "hostprofiles.frame.guessed"
-	// AttrMappingFile is the file of a location whose mapping has no build id: the specification forbids such mappings,
-	// so the location goes without one and this attribute keeps the file's name.
+	// AttrMappingFile is the file of a location that is written without its mapping: because the mapping has no build id,
+	// which the specification forbids, or because the address is not in its range.
 	AttrMappingFile = "hostprofiles.mapping.filename"
 )
 
@@ -79,7 +79,7 @@ type Resource struct {
 // Mapping is an executable range of a file, in ELF virtual addresses, so that it is the same in every process. It is
 // compared by pointer while building and by value in the dictionary. It must not change once it was added.
 //
-// A mapping needs a build id; without any, its locations are written without mapping, see AttrMappingFile.
+// A mapping needs a build id; without any, as for an address outside of the range, its locations are written without mapping, see AttrMappingFile.
 type Mapping struct {
 	// Start and Limit bound the range, Limit exclusive; both are 0 when the range is not known.
 	Start, Limit unwind.FileAddr
