@@ -79,7 +79,8 @@ type Resource struct {
 // Mapping is an executable range of a file, in ELF virtual addresses, so that it is the same in every process. It is
 // compared by pointer while building and by value in the dictionary. It must not change once it was added.
 //
-// A mapping needs a build id; without any, as for an address outside of the range, its locations are written without mapping, see AttrMappingFile.
+// A mapping needs a build id; without any, as for an address outside of the range, its locations are written without
+// mapping, see AttrMappingFile.
 type Mapping struct {
 	// Start and Limit bound the range, Limit exclusive; both are 0 when the range is not known.
 	Start, Limit unwind.FileAddr
