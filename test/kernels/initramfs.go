@@ -1,4 +1,4 @@
-package main
+package kernels
 
 import (
 	"debug/elf"

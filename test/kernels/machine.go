@@ -1,0 +1,71 @@
+// Package kernels boots kernels in virtual machines (qemu without KVM) and has a guest profile workloads of known truth in
+// each. The tests of this package do it for Debian's kernels:
+//
+//	go test -v ./test/kernels -arch arm64 -suites bullseye,sid
+package kernels
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/hostprofiles/hostprofiles/test/kernels/console"
+)
+
+// machine is the command that runs a virtual machine with two CPUs and its console on standard output.
+func machine(ctx context.Context, arch, image, initramfs string) *exec.Cmd {
+	common := []string{
+		"-m", "1024", "-smp", "2", "-accel", "tcg,thread=multi", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio",
+		"-kernel", image, "-initrd", initramfs, "-append",
+	}
+	if arch == "arm64" {
+		args := append([]string{"qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "cortex-a72"}, common...)
+		return exec.CommandContext(ctx, "nice", append(args, "console=ttyAMA0 panic=-1 quiet")...)
+	}
+	args := append([]string{"qemu-system-x86_64", "-M", "q35", "-cpu", "max"}, common...)
+	return exec.CommandContext(ctx, "nice", append(args, "console=ttyS0 panic=-1 quiet mitigations=off tsc=reliable")...)
+}
+
+// boot runs one machine to its end and returns the checks that its guest made. An error means that it did not get to its
+// last one; the end of the console is in it.
+func boot(ctx context.Context, arch, image, initramfs string) ([]console.Check, error) {
+	cmd := machine(ctx, arch, image, initramfs)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting the machine: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the machine: %w", err)
+	}
+	checks, done, tail := watch(out)
+	err = cmd.Wait()
+	if !done {
+		return checks, fmt.Errorf("the machine did not finish (%w); its console ends:\n%s", err, strings.Join(tail, "\n"))
+	}
+	return checks, nil
+}
+
+// watch reads a console: the checks, whether the last one came, and the end of what else there was.
+func watch(out io.Reader) (checks []console.Check, done bool, tail []string) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		c, ok := console.Parse(lines.Text())
+		switch {
+		case !ok:
+			if tail = append(tail, lines.Text()); len(tail) > 60 {
+				tail = tail[1:]
+			}
+		case c.Name == console.Done:
+			done = true
+		default:
+			checks = append(checks, c)
+		}
+	}
+	return checks, done, tail
+}
