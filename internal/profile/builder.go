@@ -290,18 +290,22 @@ func (b *Builder) attribute(list []Attribute) int32 {
 	if len(list) == 0 {
 		return 0
 	}
-	hash := b.seed
-	for i := range list {
-		hash = mix(hash^maphash.Comparable(b.mseed, list[i]), mixA)
-	}
 	before := b.attributes.len()
-	id := b.attributes.intern(hash, list)
+	id := b.attributes.intern(b.hashAttributes(list), list)
 	if b.attributes.len() > before {
 		for i := range list {
 			b.textBytes += len(list[i].Key) + len(list[i].Value.str)
 		}
 	}
 	return id
+}
+
+func (b *Builder) hashAttributes(list []Attribute) uint64 {
+	hash := b.seed
+	for i := range list {
+		hash = mix(hash^maphash.Comparable(b.mseed, list[i]), mixA)
+	}
+	return hash
 }
 
 func (b *Builder) link(l Link) int32 {

@@ -337,7 +337,6 @@ func TestExtremes(t *testing.T) {
 
 func TestMergesWhatIsEqual(t *testing.T) {
 	b := New(Options{})
-	r := newResource(1)
 	stack := func() []Location {
 		return []Location{{Address: 0x1500, Mapping: newMapping(1)}, {Symbol: &Symbol{Lines: []unwind.Line{{Function: unwind.Function{Name: "f"}}}}}}
 	}
@@ -345,11 +344,14 @@ func TestMergesWhatIsEqual(t *testing.T) {
 	for i, s := range []Sample{
 		{ThreadName: "\xfe", Attributes: []Attribute{a, c}}, {ThreadName: "\xff", Attributes: []Attribute{c, a, a}},
 	} {
-		s.Resource, s.Stack, s.Time = r, stack(), uint64(t0.UnixNano())+uint64(10-i)
+		s.Resource, s.Stack, s.Time = newResource(1), stack(), uint64(t0.UnixNano())+uint64(10-i)
 		b.Add(onCPU(), &s)
 	}
 	payloads, _ := b.Flush(nil, t0, t0.Add(time.Second))
 	checkPayloads(t, payloads, DefaultPayloadBytes)
+	if n := payloads[0].Profiles.ResourceProfiles().Len(); n != 1 {
+		t.Errorf("%d resources", n)
+	}
 	samples := payloads[0].Profiles.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles().At(0).Samples()
 	if samples.Len() != 1 || samples.At(0).TimestampsUnixNano().Len() != 2 {
 		t.Errorf("%d samples", samples.Len())

@@ -25,7 +25,8 @@ type flush struct {
 	scopeSize int
 	from, to  uint64
 
-	originTexts []originTexts // by origin
+	originTexts        []originTexts // by origin
+	resourceAttributes [][]Attribute // by the builder's resource
 
 	points  []point
 	samples []sample // distinct, in groups
@@ -125,14 +126,16 @@ func (f *flush) collect(resolve Resolver) {
 		})
 	}
 	stacks := f.dict.addStacks(b, f.dict.addLocations(b.locations, resolve))
+	resources := f.addResources()
 
-	// Different entries can turn out equal: their locations had other pointers, their attributes another order.
+	// Different entries can turn out equal: their resources and locations had other pointers, their attributes another
+	// order.
 	type identity struct{ resource, origin, stack, attributes, link int32 }
 	ids := make(map[identity]int32, len(b.entries))
 	sampleOf := make([]int32, len(b.entries))
 	for i := range b.entries {
 		e := &b.entries[i]
-		id := identity{e.resource, e.origin, stacks[e.stack], f.dict.addSampleAttributes(b, e.key), e.link}
+		id := identity{resources[e.resource], e.origin, stacks[e.stack], f.dict.addSampleAttributes(b, e.key), e.link}
 		n, known := ids[id]
 		if !known {
 			n = int32(len(f.samples))
@@ -150,6 +153,30 @@ func (f *flush) collect(resolve Resolver) {
 	}
 	f.collectPoints(sampleOf)
 	f.group()
+}
+
+// addResources returns, for each of the builder's resources, the first one with the same attributes: a process that
+// executes its own program again is a new incarnation, but looks the same. (Many an interpreter does that at its start.)
+func (f *flush) addResources() []int32 {
+	same := make([]int32, len(f.b.resources))
+	f.resourceAttributes = make([][]Attribute, len(same))
+	byHash := make(map[uint64][]int32, len(same))
+	for i, r := range f.b.resources {
+		attributes := appendResource(nil, r)
+		hash := f.b.hashAttributes(attributes)
+		same[i] = int32(i)
+		f.resourceAttributes[i] = attributes
+		for _, other := range byHash[hash] {
+			if slices.Equal(f.resourceAttributes[other], attributes) {
+				same[i] = other
+				break
+			}
+		}
+		if same[i] == int32(i) {
+			byHash[hash] = append(byHash[hash], int32(i))
+		}
+	}
+	return same
 }
 
 // collectPoints sorts the events by sample and time.
@@ -208,7 +235,7 @@ func (f *flush) group() {
 			end++
 		}
 		if r := f.b.resources[s.resource]; rg == nil || rg.resource != r {
-			rg = &resourceGroup{resource: r, number: len(f.groups), attributes: appendResource(nil, r)}
+			rg = &resourceGroup{resource: r, number: len(f.groups), attributes: f.resourceAttributes[s.resource]}
 			rg.size = resourceSize(rg.attributes)
 			f.groups = append(f.groups, rg)
 		}

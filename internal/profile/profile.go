@@ -63,8 +63,9 @@ const (
 	FrameLua    FrameType = "luajit"
 )
 
-// Resource is one process. Its identity is its pointer: the caller keeps one for each incarnation of a process. The
-// fields are read by Flush, so what is found out late still counts. Empty fields are left out.
+// Resource is one process. While building its identity is its pointer: the caller keeps one for each incarnation of a
+// process. The fields are read by Flush, so what is found out late still counts; there, resources that look the same are
+// written as one. Empty fields are left out.
 type Resource struct {
 	PID            int       // always reported
 	CreationTime   time.Time // when the process started
