@@ -59,10 +59,14 @@ func (t *Table) switches(rows []row, name string, flags uint8, code []byte, a *a
 		}
 		return override(rows, end, first, back, gosched)
 	case "runtime.asmcgocall":
-		if t.arch == unwind.ArchAMD64 && a.framed {
+		switch {
+		case t.arch == unwind.ArchARM64:
+			return t.overrideCgocall(rows, code, writes, cgocallARM64(a))
+		case a.framed:
 			return otherStack(rows, a)
 		}
-		return t.overrideCgocall(rows, code, writes, gosched)
+		// Up to Go 1.20 it has no frame pointer of its own, but its caller has: an ABI wrapper of the same name.
+		return t.overrideCgocall(rows, code, writes, otherStackRule(a))
 	}
 	if flags&flagSPWrite != 0 && a.framed {
 		return otherStack(rows, a)
@@ -98,14 +102,7 @@ func (t *Table) overrideCgocall(rows []row, code []byte, writes []uint64, rule u
 // otherStack makes rows from where the function has a frame pointer of its own depend on that: it stays on the stack
 // that the function was called on.
 func otherStack(rows []row, a *asmFunc) []row {
-	rule := unwind.Rule{
-		CFA: unwind.CFAReg, Reg: unwind.AMD64RBP, Offset: 16, Offset2: OtherStack,
-		RAOffset: -1, FP: unwind.SaveAtCFA, FPOffset: -2, BX: unwind.SaveUndefined,
-	}
-	if a.arch == unwind.ArchARM64 {
-		rule = savedLinkRule(a.frame+8, a.frame)
-		rule.Reg, rule.Offset2 = unwind.ARM64FP, OtherStack
-	}
+	rule := otherStackRule(a)
 	split := make([]row, 0, len(rows)+1)
 	for i, r := range rows {
 		framed := r.rule.CFA == unwind.CFAReg && r.rule.FP == unwind.SaveAtCFA
@@ -123,6 +120,34 @@ func otherStack(rows []row, a *asmFunc) []row {
 		split = append(split, row{r.start, rule})
 	}
 	return split
+}
+
+// otherStackRule finds the frame by the frame pointer.
+func otherStackRule(a *asmFunc) unwind.Rule {
+	if a.arch == unwind.ArchARM64 {
+		rule := savedLinkRule(a.frame+8, a.frame)
+		rule.Reg, rule.Offset2 = unwind.ARM64FP, OtherStack
+		return rule
+	}
+	return unwind.Rule{
+		CFA: unwind.CFAReg, Reg: unwind.AMD64RBP, Offset: 16, Offset2: OtherStack,
+		RAOffset: -1, FP: unwind.SaveAtCFA, FPOffset: -2, BX: unwind.SaveUndefined,
+	}
+}
+
+// cgocallARM64 is the rule of arm64's runtime.asmcgocall while it calls C: it loads g0's frame pointer, so that only
+// what it left on the system stack leads back. It is a CFAGoSwitch that names the stack pointer as its register:
+//
+//	g, depth = *(sp+Offset), *(sp+Offset2)
+//	saved    = g == 0 ? depth : g.stack.hi - depth
+//	CFA      = saved - 8*RAOffset, return address and frame pointer stored relative to it as usual
+//
+// Without support for that, g.m.curg.sched is right unless C has called Go back since.
+func cgocallARM64(a *asmFunc) unwind.Rule {
+	return unwind.Rule{
+		CFA: unwind.CFAGoSwitch, Reg: unwind.ARM64SP, Offset: 0, Offset2: 8,
+		RAOffset: int16(-a.frame / 8), FP: unwind.SaveAtCFA, FPOffset: int16(-a.frame/8 - 1),
+	}
 }
 
 // override puts a rule over [from, to) of a function of size bytes.

@@ -1,0 +1,101 @@
+package gopclntab
+
+import (
+	"encoding/binary"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// Switcher finds the goroutine that a thread's system stack works for. It is made for one walk.
+type Switcher struct {
+	Offsets Offsets
+	Arch    unwind.Arch
+	Memory  unwind.Memory
+	// Leaf are the registers with which the walk began.
+	Leaf unwind.Registers
+	// ThreadPointer is the thread's (amd64: fs base, arm64: tpidr_el0); 0 if it is not known.
+	ThreadPointer unwind.Addr
+	// Bias is the mapping's of the Go program: the address of TLSGot is FileAddr + Bias.
+	Bias uint64
+}
+
+// GoSwitch returns the registers with which the goroutine goes on, at g.m.curg.sched. Its pc is exact: morestack's
+// caller there has a jump behind the call, and systemstack_switch stands for its own first instruction. If ok is false
+// the walk ends with stop: StopRoot if the system stack works for no goroutine, StopRuntime if no g was found.
+func (s *Switcher) GoSwitch(*unwind.Registers) (next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool) {
+	o := &s.Offsets
+	m, ok := s.machine()
+	if !ok {
+		return next, false, unwind.StopRuntime, false
+	}
+	curg, ok := s.word(m + unwind.Addr(o.MCurg))
+	if !ok {
+		return next, false, unwind.StopRuntime, false
+	}
+	if curg == 0 {
+		return next, false, unwind.StopRoot, false
+	}
+	g := unwind.Addr(curg)
+	sp, ok1 := s.word(g + unwind.Addr(o.GSchedSP))
+	pc, ok2 := s.word(g + unwind.Addr(o.GSchedPC))
+	fp, ok3 := s.word(g + unwind.Addr(o.GSchedBP))
+	lr, ok4 := s.word(g + unwind.Addr(o.GSchedLR))
+	if !ok1 || !ok2 || !ok3 || !ok4 || sp == 0 || pc == 0 {
+		return next, false, unwind.StopRuntime, false
+	}
+	set := func(reg uint8, v uint64) {
+		next.Reg[reg] = v
+		next.Known |= 1 << reg
+	}
+	next.PC = unwind.Addr(pc)
+	if s.Arch == unwind.ArchAMD64 {
+		set(unwind.AMD64RSP, sp)
+		set(unwind.AMD64RBP, fp)
+	} else {
+		set(unwind.ARM64SP, sp)
+		set(unwind.ARM64FP, fp)
+		set(unwind.ARM64LR, lr) // morestack's caller has no frame yet
+	}
+	return next, false, 0, true
+}
+
+// machine finds the thread's m: through a g that is m's g0, as it must be on the system stack.
+func (s *Switcher) machine() (unwind.Addr, bool) {
+	for _, g := range s.candidates() {
+		m, ok := s.word(g + unwind.Addr(s.Offsets.GM))
+		if !ok {
+			continue
+		}
+		if g0, ok := s.word(unwind.Addr(m) + unwind.Addr(s.Offsets.MG0)); ok && unwind.Addr(g0) == g {
+			return unwind.Addr(m), true
+		}
+	}
+	return 0, false
+}
+
+// candidates are the places where the current g may be.
+func (s *Switcher) candidates() (gs []unwind.Addr) {
+	o := &s.Offsets
+	offset := unwind.Addr(o.TLSG)
+	if o.TLSGot != 0 {
+		v, _ := s.word(unwind.Addr(uint64(o.TLSGot) + s.Bias))
+		offset = unwind.Addr(v)
+	}
+	if s.ThreadPointer != 0 && offset != 0 {
+		if g, ok := s.word(s.ThreadPointer + offset); ok && g != 0 {
+			gs = append(gs, unwind.Addr(g))
+		}
+	}
+	if s.Leaf.Known&(1<<o.GReg) != 0 {
+		gs = append(gs, unwind.Addr(s.Leaf.Reg[o.GReg]))
+	}
+	return gs
+}
+
+func (s *Switcher) word(a unwind.Addr) (uint64, bool) {
+	var b [8]byte
+	if s.Memory.Read(a, b[:]) != nil {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[:]), true
+}

@@ -1,0 +1,3 @@
+module example.com/cgoprog
+
+go 1.18
