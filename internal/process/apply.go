@@ -39,6 +39,17 @@ func (t *Table) at(pid uint32, time uint64) *Process {
 	return p
 }
 
+// around splits the chain of a pid at the time of an event that came now: after is the oldest incarnation that is known
+// to belong to the time after it, because an event or its first sample says so; before is the one older than that.
+func (t *Table) around(pid uint32, time uint64) (before, after *Process) {
+	before = t.byPID[pid]
+	for before != nil && before.startsAfter(time) {
+		before, after = before.older, before
+	}
+	return before, after
+}
+
+// fork begins a process, or a thread. Samples of it may have been quicker than this event.
 func (t *Table) fork(e *Event) {
 	if e.PID == e.PPID {
 		t.newThread(e)
@@ -46,45 +57,27 @@ func (t *Table) fork(e *Event) {
 	}
 	t.stats.Forks++
 	parent := t.at(e.PPID, e.Time)
-	child := t.byPID[e.PID]
-	for child != nil && child.Generation > 0 && child.older != nil && !child.older.bornExact && child.older.seen >= e.Time {
-		child = child.older // samples told of the exec after this fork, too
-	}
+	before, child := t.around(e.PID, e.Time)
 	switch {
 	case child == nil:
-	case !child.bornExact && child.seen >= e.Time:
-		// A sample or a read of /proc was quicker than this event.
-		t.confirmFork(child, parent, e)
-		return
-	case child.born >= e.Time:
+		child = t.newProcess(e.PID)
+		t.insert(child, nil)
+	case child.bornExact && child.born > e.Time:
 		return // the past of something that is known already
-	default:
-		t.end(child, e.Time)
+	case child.bornExact:
+		// Events of an earlier process of the pid were taken for those of this one.
+		t.split(child, e.Time)
+		before = child.older
+		child.comm, child.maps = "", MapsUnknown
 	}
-	child = t.newProcess(e.PID)
-	child.born, child.bornExact = e.Time, true
-	t.inherit(child, parent, e)
-	t.insert(child)
+	child.born, child.bornExact, child.Generation = e.Time, true, 0
+	if before != nil {
+		t.end(before, e.Time)
+	}
+	if child.maps != MapsKnown {
+		t.inherit(child, parent, e)
+	}
 	t.trim(child)
-}
-
-// confirmFork dates a process that was known before its fork event came.
-func (t *Table) confirmFork(child, parent *Process, e *Event) {
-	child.born, child.bornExact = e.Time, true
-	if child.older != nil && child.older.ended != 0 {
-		t.end(child.older, e.Time)
-	}
-	if child.maps != MapsUnknown {
-		return
-	}
-	child.flush()
-	own := child.list
-	own.refs++
-	t.inherit(child, parent, e)
-	if len(own.m) > 0 {
-		t.setList(child, t.newList(paint(child.list.m, own.m, false)))
-	}
-	t.releaseList(own)
 }
 
 // inherit gives a child what fork gives it: the parent's mappings, its name and its exec id.
@@ -99,14 +92,19 @@ func (t *Table) inherit(child, parent *Process, e *Event) {
 	if child.comm == "" {
 		child.comm = comm
 	}
-	if parent.execKnown && !child.execKnown {
+	// A parent that was only seen after the fork may have been through an exec since that is still to come.
+	if parent.execKnown && !child.execKnown && !(parent.seen != 0 && parent.seen >= e.Time) {
 		child.execID, child.execKnown = parent.execID, true
 	}
 	parent.adopt()
 	parent.flush()
-	if parent.mapsTime <= e.Time {
+	child.flush()
+	switch {
+	case len(child.list.m) > 0:
+		t.setList(child, t.newList(paint(notAfter(parent.list.m, e.Time), child.list.m, false)))
+	case parent.mapsTime <= e.Time:
 		t.setList(child, parent.list)
-	} else {
+	default:
 		t.setList(child, t.newList(notAfter(parent.list.m, e.Time)))
 	}
 	child.maps, child.mapsTime, child.lostEpoch = parent.maps, min(parent.mapsTime, e.Time), parent.lostEpoch
@@ -132,23 +130,27 @@ func (t *Table) newThread(e *Event) {
 	}
 }
 
+// exec begins a program. Samples of it may have been quicker than this event.
 func (t *Table) exec(e *Event) {
 	t.stats.Execs++
-	p := t.byPID[e.PID]
+	before, p := t.around(e.PID, e.Time)
 	switch {
-	case p == nil:
-		p = t.newProcess(e.PID)
-		t.insert(p)
-	case p.bornExact && p.born > e.Time || p.older != nil && max(p.older.exited, p.older.latest) > e.Time:
+	case p != nil && p.bornExact && p.born > e.Time:
 		return // the past of something that is known already
-	case p.sampled != 0 && p.sampled >= e.Time:
-		// Samples were quicker than this event: all that p was given are of the new image.
-		t.splitBefore(p, e.Time)
-	default:
-		p = t.succeed(p, e.Time)
-		if p.older.execKnown {
-			p.execID, p.execKnown = p.older.execID+1, true
+	case p == nil && before == nil:
+		p = t.newProcess(e.PID)
+		t.insert(p, nil)
+	case p == nil || before != nil && !p.bornExact && before.skipsTo(p):
+		p = t.succeed(before, p)
+		if before.execKnown {
+			p.execID, p.execKnown = before.execID+1, true
 		}
+	default:
+		t.split(p, e.Time)
+		before = p.older
+	}
+	if before != nil {
+		t.end(before, e.Time)
 	}
 	p.born, p.bornExact = e.Time, true
 	p.comm = e.Comm
@@ -159,33 +161,29 @@ func (t *Table) exec(e *Event) {
 	t.trim(p)
 }
 
-// succeed makes the incarnation after p, which ends.
-func (t *Table) succeed(p *Process, time uint64) *Process {
-	t.end(p, time)
+// succeed makes the incarnation that an exec turns p into. If a later one is known already, it goes in between.
+func (t *Table) succeed(p, later *Process) *Process {
 	n := t.newProcess(p.PID)
 	n.Generation = p.Generation + 1
 	n.start, n.startExact = p.start, p.startExact
 	n.comm = p.comm
-	t.insert(n)
+	t.insert(n, later)
+	if later != nil {
+		later.Generation = n.Generation + 1
+		t.end(n, later.born)
+	}
 	return n
 }
 
-// splitBefore makes p begin at the time of an exec that comes to be known late. What p was before becomes an incarnation
-// of its own, so that the samples that hold p keep holding the right one.
-func (t *Table) splitBefore(p *Process, time uint64) {
-	p.flush()
+// split makes p begin at the time of an event that comes to be known after samples that p was given because of it. What
+// p was before becomes an incarnation of its own: so what holds p because of the samples goes on to hold the right one.
+func (t *Table) split(p *Process, time uint64) {
+	p.merge(false)
 	if p.bornExact && p.born < time {
 		before := t.newProcess(p.PID)
 		p.clone(before)
-		before.older, p.older = p.older, before
-		if p.execKnown {
-			before.execID, before.execKnown = p.execID-1, true
-		}
+		t.insert(before, p)
 		p.Generation++
-		t.cut(t.byPID[p.PID])
-	}
-	if p.older != nil {
-		t.end(p.older, time)
 	}
 	var after []MappedFile
 	for _, m := range p.list.m {
@@ -196,6 +194,10 @@ func (t *Table) splitBefore(p *Process, time uint64) {
 	t.setList(p, t.newList(after))
 	for tid := range p.threads {
 		p.forgetThread(tid)
+	}
+	p.leaderGone, p.exited = false, 0
+	if p.state == Leaving && p.ended == 0 {
+		t.revive(p)
 	}
 }
 
@@ -216,7 +218,9 @@ func (t *Table) exit(e *Event) {
 	}
 	p.leaderGone = true
 	p.exited = max(p.exited, e.Time)
-	t.leave(p)
+	if p.latest <= e.Time {
+		t.leave(p)
+	}
 }
 
 func (t *Table) mmap(e *Event) {
@@ -261,7 +265,7 @@ func (t *Table) SetMaps(p *Process, read []MmapInfo, readTime, start uint64) boo
 	if p.start == 0 {
 		p.start = start
 	}
-	p.flush()
+	p.merge(false)
 	layers := make([]MappedFile, 0, len(read)+len(p.list.m))
 	for i := range read {
 		if read[i].Start < read[i].End {

@@ -13,7 +13,7 @@ func (t *Table) SampleArrived(pid, tid uint32, time, start uint64, execID uint32
 	if start != 0 {
 		p.start, p.startExact = start, true
 	}
-	p.execID, p.execKnown = execID, true
+	t.learnExecID(p, execID)
 	first := p.sampled == 0
 	if first || time < p.sampled {
 		p.sampled = time
@@ -29,6 +29,22 @@ func (t *Table) SampleArrived(pid, tid uint32, time, start uint64, execID uint32
 	}
 	t.trim(p)
 	return p
+}
+
+// learnExecID notes p's exec id, which gives that of the programs after it.
+func (t *Table) learnExecID(p *Process, id uint32) {
+	known := p.execKnown
+	p.execID, p.execKnown = id, true
+	if known {
+		return
+	}
+	next := t.byPID[p.PID]
+	for next != nil && next.older != p {
+		next = next.older
+	}
+	if next != nil && next.bornExact && !next.execKnown && next.Generation == p.Generation+1 {
+		t.learnExecID(next, id+1)
+	}
 }
 
 // used keeps p from being evicted, and revives it if it runs after its exit.
@@ -58,69 +74,72 @@ func choose(newest *Process, time, start uint64, execID uint32) *Process {
 	return nil
 }
 
-// guess makes the incarnation that a sample tells of and no event did, or not yet.
+// guess makes the incarnation that a sample tells of and no event did, or not yet, in its place in the chain of the pid.
 func (t *Table) guess(newest *Process, pid uint32, time, start uint64, execID uint32) *Process {
 	if newest == nil {
 		p := t.newProcess(pid)
-		t.insert(p)
+		t.insert(p, nil)
 		return p
 	}
 	t.stats.Guessed++
-	switch relate(newest, time, start, execID) {
-	case sampleOfNextImage:
-		p := t.succeed(newest, time)
-		p.born = time
-		return p
-	case sampleOfNextProcess:
-		t.end(newest, time)
-		p := t.newProcess(pid)
-		p.born = time
-		t.insert(p)
-		return p
+	var later *Process
+	earlier := newest
+	for earlier != nil && earlier.laterThan(time, start, execID) {
+		later, earlier = earlier, earlier.older
 	}
-	// Older than all that is known; /proc speaks of a newer one.
+	if later != nil && later.bornExact && later.born <= time && later.seen > time {
+		return t.giveBack(later)
+	}
+	if later != nil && !later.bornExact {
+		later.born = later.seen // something was there before it
+	}
 	p := t.newProcess(pid)
-	p.maps = MapsGone
-	oldest := newest
-	for n := 1; oldest.older != nil; n++ {
-		if n == t.options.MaxIncarnations-1 {
-			t.stats.IncarnationsCut++
-			t.remove(oldest.older)
-			break
+	p.born = time
+	t.insert(p, later)
+	if earlier != nil {
+		if earlier.startedAt(start) {
+			p.Generation, p.comm = earlier.Generation+1, earlier.comm
 		}
-		oldest = oldest.older
+		t.end(earlier, time)
 	}
-	oldest.older = p
-	p.ended = max(oldest.born, time+1)
-	t.leave(p)
+	if later != nil {
+		p.maps = MapsGone // /proc speaks of a later one
+		t.end(p, max(later.born, time+1))
+	}
 	return p
 }
 
-type relation uint8
+// giveBack makes an incarnation of what p was given by events of an earlier one, of which only now a sample came.
+func (t *Table) giveBack(p *Process) *Process {
+	t.split(p, p.seen)
+	p.born, p.bornExact, p.maps = p.seen, false, MapsUnknown
+	p.Version++
+	t.noteChange(p)
+	before := p.older
+	t.end(before, p.born)
+	return before
+}
 
-const (
-	sampleOfThePast relation = iota
-	sampleOfNextImage
-	sampleOfNextProcess
-)
-
-// relate tells how a sample that is not of the newest incarnation, or of any other known one, relates to it.
-func relate(newest *Process, time, start uint64, execID uint32) relation {
-	if !newest.startedAt(start) {
-		if start > newest.start {
-			return sampleOfNextProcess
-		}
-		return sampleOfThePast
-	}
+// laterThan tells whether a sample that is not of p is of something that the pid stood for before p.
+func (p *Process) laterThan(time, start uint64, execID uint32) bool {
 	switch {
-	case newest.execKnown && int32(execID-newest.execID) > 0 && time >= newest.born:
-		return sampleOfNextImage
-	case newest.start == 0 && newest.ended == 0 && time >= newest.born:
-		return sampleOfNextProcess
-	case newest.ended != 0 && time >= newest.ended:
-		return sampleOfNextProcess
+	case p.start == 0 || start == 0:
+		return p.born > time
+	case !p.startedAt(start):
+		return p.start > start
 	}
-	return sampleOfThePast
+	return p.execKnown && int32(p.execID-execID) > 0
+}
+
+// startsAfter tells whether p is known to have begun only after the time of an event: because another event said when
+// it began, or because it has no sample from before.
+func (p *Process) startsAfter(time uint64) bool {
+	return p.bornExact && p.born > time || p.seen != 0 && p.seen >= time
+}
+
+// skipsTo tells whether there was another exec between p and n, which is the next that is known.
+func (p *Process) skipsTo(n *Process) bool {
+	return p.start != 0 && n.start != 0 && p.startedAt(n.start) && p.execKnown && n.execKnown && int32(n.execID-p.execID) > 1
 }
 
 // Reconcile compares the table with the pids that /proc listed after readTime (CLOCK_MONOTONIC, ns). Processes that were
@@ -149,7 +168,7 @@ func (t *Table) Add(pid uint32, readTime uint64) *Process {
 	}
 	p := t.newProcess(pid)
 	p.seen = readTime
-	t.insert(p)
+	t.insert(p, nil)
 	t.trim(p)
 	return p
 }

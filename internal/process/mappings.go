@@ -113,15 +113,22 @@ func (h *layers) pop() {
 
 // painter lays mappings over each other as the kernel did: at every address the latest one shows.
 type painter struct {
-	out  []MappedFile
-	join bool // join neighbours although their times differ
-	heap layers
+	out        []MappedFile
+	join       bool // join neighbours although their times differ
+	heap       layers
+	head, tail int // how many of the base stand unchanged at the beginning and the end of out
 }
 
 // paint returns base with add laid over it. base is sorted and disjoint, add is in order of arrival; both stay as they
 // are. Neighbours that continue each other are joined if join is set or their times are equal: a later comparison with
 // the time of a read needs the times apart.
 func paint(base, add []MappedFile, join bool) []MappedFile {
+	out, _, _ := paintOver(base, add, join)
+	return out
+}
+
+// paintOver is paint, and tells how many elements at the beginning and at the end of the result are those of base.
+func paintOver(base, add []MappedFile, join bool) (out []MappedFile, head, tail int) {
 	order := make([]layer, len(add))
 	for i := range add {
 		order[i] = layer{&add[i], i}
@@ -140,7 +147,7 @@ func paint(base, add []MappedFile, join bool) []MappedFile {
 		next, ok := peek(base, order)
 		if len(p.heap) == 0 {
 			if !ok {
-				return fit(p.out)
+				return fit(p.out), p.head, p.tail
 			}
 			pos = next.Start
 		} else if top := p.heap[0]; !ok || next.Start >= top.End {
@@ -186,9 +193,17 @@ func (p *painter) copyBefore(base []MappedFile, order []layer) []MappedFile {
 	if len(order) > 0 {
 		n = sort.Search(len(base), func(i int) bool { return base[i].End > order[0].Start })
 	}
-	for i := range base[:n] {
-		p.emit(&base[i], base[i].Start, base[i].End)
+	if n == 0 {
+		return base
 	}
+	if len(p.out) == 0 {
+		p.head = n - 1 // the last one may yet be joined
+	}
+	if len(order) == 0 {
+		p.tail = n - 1
+	}
+	p.emit(&base[0], base[0].Start, base[0].End)
+	p.out = append(p.out, base[1:n]...)
 	return base[n:]
 }
 

@@ -175,20 +175,23 @@ func (p *Process) add(m MappedFile) {
 	}
 }
 
-// flush merges what waits into a list of the process's own.
-func (p *Process) flush() {
+// flush merges what waits into a list of the process's own. Mappings of different times are joined only if no read of
+// /proc is under way, whose time could lie between theirs.
+func (p *Process) flush() { p.merge(p.maps == MapsKnown && !p.reading) }
+
+func (p *Process) merge(join bool) {
 	if len(p.pending) == 0 {
 		return
 	}
 	t := p.table
-	settled := p.maps == MapsKnown && !p.reading
-	merged := paint(p.list.m, p.pending, settled)
+	merged, head, tail := paintOver(p.list.m, p.pending, join)
 	if len(merged) > t.options.MaxMappings {
 		t.stats.MappingsDropped += uint64(len(merged) - t.options.MaxMappings*3/4)
 		merged = newest(merged, t.options.MaxMappings*3/4)
+		head, tail = 0, 0
 		t.Suspect(p)
 	}
-	t.setList(p, t.newList(merged))
+	t.replaceList(p, merged, head, tail)
 	t.dropPending(p)
 }
 
@@ -254,9 +257,9 @@ func (p *Process) forgetThread(tid uint32) {
 	}
 }
 
-// clone copies identity and mappings of p for an incarnation that turned out to lie before it.
+// clone copies what is known of p for an incarnation that turned out to lie before it; not the start time and the exec
+// id, which p has from its samples.
 func (p *Process) clone(q *Process) {
-	q.start, q.startExact = p.start, p.startExact
 	q.born, q.bornExact, q.Generation = p.born, p.bornExact, p.Generation
 	q.comm = p.comm
 	for tid, comm := range p.threads {

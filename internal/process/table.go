@@ -211,11 +211,15 @@ func (t *Table) newProcess(pid uint32) *Process {
 	return p
 }
 
-// insert makes p the pid's newest incarnation.
-func (t *Table) insert(p *Process) {
-	p.older = t.byPID[p.PID]
-	t.byPID[p.PID] = p
-	t.cut(p)
+// insert gives p its place in the chain of its pid: before the incarnation later, or as the newest if that is nil.
+func (t *Table) insert(p, later *Process) {
+	if later == nil {
+		p.older = t.byPID[p.PID]
+		t.byPID[p.PID] = p
+	} else {
+		p.older, later.older = later.older, p
+	}
+	t.cut(t.byPID[p.PID])
 }
 
 // cut drops the oldest incarnations of a chain that is too long.
@@ -295,11 +299,7 @@ const listBytes = uint64(unsafe.Sizeof(mapList{}))
 
 // newList makes a list that nobody holds yet.
 func (t *Table) newList(m []MappedFile) *mapList {
-	for i := range m {
-		if m[i].File != nil {
-			t.files.retain(m[i].File)
-		}
-	}
+	t.retainFiles(m)
 	t.bytes += listBytes + uint64(cap(m))*mappedFileBytes
 	return &mapList{m: m}
 }
@@ -312,26 +312,51 @@ func (t *Table) setList(p *Process, l *mapList) {
 	t.releaseList(old)
 }
 
+// replaceList makes p hold a new list, whose first head and last tail elements are those of its old one. If nobody else
+// holds that, their references on files pass to the new list uncounted: long lists change in few places.
+func (t *Table) replaceList(p *Process, m []MappedFile, head, tail int) {
+	old := p.list
+	if old.refs > 1 {
+		t.setList(p, t.newList(m))
+		return
+	}
+	l := &mapList{m: m, refs: 1}
+	t.retainFiles(m[head : len(m)-tail])
+	t.releaseFiles(old.m[head : len(old.m)-tail])
+	t.bytes += uint64(cap(m)) * mappedFileBytes
+	t.bytes -= uint64(cap(old.m)) * mappedFileBytes
+	old.refs = 0
+	p.list = l
+}
+
+func (t *Table) retainFiles(m []MappedFile) {
+	for i := range m {
+		if m[i].File != nil {
+			t.files.retain(m[i].File)
+		}
+	}
+}
+
+func (t *Table) releaseFiles(m []MappedFile) {
+	for i := range m {
+		if m[i].File != nil {
+			t.files.release(m[i].File)
+		}
+	}
+}
+
 func (t *Table) releaseList(l *mapList) {
 	l.refs--
 	if l.refs > 0 {
 		return
 	}
-	for i := range l.m {
-		if l.m[i].File != nil {
-			t.files.release(l.m[i].File)
-		}
-	}
+	t.releaseFiles(l.m)
 	t.bytes -= listBytes + uint64(cap(l.m))*mappedFileBytes
 }
 
 // dropPending forgets the mappings of p that wait.
 func (t *Table) dropPending(p *Process) {
-	for i := range p.pending {
-		if p.pending[i].File != nil {
-			t.files.release(p.pending[i].File)
-		}
-	}
+	t.releaseFiles(p.pending)
 	n := uint64(len(p.pending)) * mappedFileBytes
 	t.bytes -= n
 	p.bytes -= n

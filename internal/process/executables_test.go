@@ -1,0 +1,242 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+func mapping(inode, generation uint64, path string) *MmapInfo {
+	return &MmapInfo{Start: 0x1000, End: 0x2000, File: FileID{Major: 8, Minor: 1, Inode: inode, Generation: generation}, Path: path}
+}
+
+func TestFileIdentity(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	libc := x.Acquire(mapping(1, 7, "/lib/libc.so"), 1)
+	for _, c := range []struct {
+		what string
+		m    *MmapInfo
+		same bool
+	}{
+		{"again", mapping(1, 7, "/lib/libc.so"), true},
+		{"by another name, the kernel says it is the same", mapping(1, 7, "/host/lib/libc.so"), true},
+		{"from /proc, without a generation", mapping(1, 0, "/lib/libc.so"), true},
+		{"deleted since", mapping(1, 0, "/lib/libc.so (deleted)"), true},
+		{"from /proc, by another name", mapping(1, 0, "/lib/other.so"), false},
+		{"the inode number was used again", mapping(1, 8, "/lib/libc.so"), false},
+		{"another file", mapping(2, 7, "/lib/libc.so"), false},
+	} {
+		if got := x.Acquire(c.m, 1) == libc; got != c.same {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+	first := x.Acquire(mapping(5, 0, "/a"), 1)
+	if x.Acquire(mapping(5, 3, "/a"), 1) != first || first.ID.Generation != 3 {
+		t.Error("an event tells the generation of a file that /proc told of")
+	}
+	vdso := &MmapInfo{Start: 0x7000, End: 0x9000, Path: PathVDSO}
+	short := &MmapInfo{Start: 0x7000, End: 0x8000, Path: PathVDSO}
+	if f := x.Acquire(vdso, 1); !f.VDSO() || f != x.Acquire(vdso, 2) || f == x.Acquire(short, 3) {
+		t.Error("a vdso is known by its length")
+	}
+	for i := range 1000 {
+		x.Acquire(mapping(9, 0, fmt.Sprint("/link", i)), 1)
+	}
+	if x.Len() != 6+maxVariants+1 {
+		t.Errorf("%d files", x.Len())
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	var f *File
+	pids := func() (out []uint32) {
+		for _, c := range f.Candidates() {
+			out = append(out, c.PID)
+		}
+		return out
+	}
+	for pid, want := range [][]uint32{1: {1}, 2: {2, 1}, 3: {3, 2, 1}, 4: {4, 3, 2, 1}, 5: {5, 4, 3, 2}, 6: {6, 5, 4, 3}} {
+		if want == nil {
+			continue
+		}
+		f = x.Acquire(mapping(1, 7, "/a"), uint32(pid))
+		if got := pids(); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	m := mapping(1, 7, "/b")
+	m.Start, m.End, m.Offset = 5, 6, 7
+	x.Acquire(m, 4)
+	if got := f.Candidates()[2]; got != (Candidate{PID: 4, Start: 5, End: 6, Offset: 7, Path: "/b"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOpening(t *testing.T) {
+	x := NewExecutables[string](ExecutablesOptions{})
+	f := x.Acquire(mapping(1, 7, "/a"), 1)
+	e := x.Of(f)
+	if !x.StartOpening(e) || x.StartOpening(e) || e.State() != Opening {
+		t.Error("one opening at a time")
+	}
+	x.Fail(e, errors.New("no permission"), false)
+	if e.State() != Failed || e.Err() == nil || x.StartOpening(e) {
+		t.Error("not at once again")
+	}
+	tries := 0
+	for range 200 {
+		x.Tick()
+		if x.StartOpening(e) {
+			tries++
+			x.Fail(e, errors.New("no permission"), false)
+		}
+	}
+	if tries < 6 || tries > 9 {
+		t.Errorf("%d tries in 200 ticks", tries)
+	}
+	x.Acquire(mapping(1, 7, "/a"), 2)
+	x.Tick()
+	if !x.StartOpening(e) {
+		t.Error("another process is another way to open it")
+	}
+	if got := x.Opened(e, Identity{Size: 1}); got != e {
+		t.Error("the first opening replaces nothing")
+	}
+	if !x.SetPayload(e, "table", 1000) || e.State() != Ready || e.Err() != nil || x.Bytes() != fileBytes+1000 {
+		t.Errorf("state %d, %d bytes", e.State(), x.Bytes())
+	}
+	if x.StartOpening(e) {
+		t.Error("it is ready, and mapped all the time")
+	}
+}
+
+func TestPermanentFailure(t *testing.T) {
+	x := NewExecutables[string](ExecutablesOptions{})
+	f := x.Acquire(mapping(1, 7, "/a"), 1)
+	e := x.Of(f)
+	x.StartOpening(e)
+	x.Fail(e, errors.New("not an ELF file"), true)
+	for range 100 {
+		x.Tick()
+		x.Acquire(mapping(1, 7, "/a"), uint32(x.tick))
+		if x.StartOpening(e) {
+			t.Fatal("it does not become one")
+		}
+	}
+	for f.refs > 0 {
+		x.release(f)
+	}
+	x.Acquire(mapping(1, 7, "/a"), 1)
+	if !x.StartOpening(e) {
+		t.Error("while nothing mapped it, it may have become one")
+	}
+}
+
+func TestReplacedInPlace(t *testing.T) {
+	x := NewExecutables[string](ExecutablesOptions{})
+	m := mapping(1, 7, "/a")
+	f := x.Acquire(m, 1)
+	old := x.Of(f)
+	x.StartOpening(old)
+	x.Opened(old, Identity{Size: 1, MTime: 1})
+	x.SetPayload(old, "old", 1000)
+	x.release(f)
+
+	if x.Acquire(m, 1); x.StartOpening(old) {
+		t.Error("looked at in this very tick")
+	}
+	x.release(f)
+	x.Tick()
+	x.Acquire(m, 1)
+	if !x.StartOpening(old) || old.State() != Ready {
+		t.Error("it is checked, and serves meanwhile")
+	}
+	if x.Opened(old, Identity{Size: 1, MTime: 1, CTime: 5}) != old || x.StartOpening(old) {
+		t.Error("unchanged")
+	}
+	x.release(f)
+	x.Tick()
+	x.Acquire(m, 1)
+	x.StartOpening(old)
+	n := x.Opened(old, Identity{Size: 2, MTime: 1})
+	if n == old || n.State() != Opening || n.Serial == old.Serial || !old.Replaced() || x.Of(f) != n || x.StartOpening(n) {
+		t.Errorf("%+v", n)
+	}
+	if got := x.TakeEvicted(); len(got) != 1 || got[0].Payload != "old" || got[0].Executable != old {
+		t.Errorf("%+v", got)
+	}
+	if x.SetPayload(old, "late", 5) || x.Bytes() != fileBytes {
+		t.Errorf("a replaced executable takes no payload; %d bytes", x.Bytes())
+	}
+	if !x.SetPayload(n, "new", 10) || x.Bytes() != fileBytes+10 || x.Stats().Replaced != 1 {
+		t.Errorf("%d bytes", x.Bytes())
+	}
+}
+
+func TestEvict(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{MaxUnused: 50})
+	var files []*File
+	for i := range 10 {
+		f := x.Acquire(mapping(uint64(i+1), 7, fmt.Sprint("/f", i)), 1)
+		e := x.Of(f)
+		x.StartOpening(e)
+		x.Opened(e, Identity{})
+		x.SetPayload(e, i, 1000)
+		files = append(files, f)
+	}
+	x.Tick()
+	x.release(files[3])
+	x.release(files[4])
+	x.Tick()
+	x.Use(x.Of(files[0]))
+	evicted := func() (out []int) {
+		for _, e := range x.TakeEvicted() {
+			out = append(out, e.Payload)
+		}
+		return out
+	}
+	x.Evict(x.Bytes() - 1)
+	if got := evicted(); !slices.Equal(got, []int{3}) {
+		t.Errorf("what was unused longest goes first: %v", got)
+	}
+	x.Evict(x.Bytes() - 2500)
+	if got := evicted(); !slices.Equal(got, []int{4, 1}) {
+		t.Errorf("then what is mapped, longest not used: %v", got)
+	}
+	if e := x.Of(files[1]); e.State() != Unopened || e.Replaced() || !x.StartOpening(e) {
+		t.Error("a mapped one can be opened again")
+	}
+	x.Evict(0)
+	if got := evicted(); slices.Contains(got, 0) || len(got) != 6 {
+		t.Errorf("not what was used in this tick: %v", got)
+	}
+	if s := x.Stats(); s.EvictedUnused != 2 || s.EvictedMapped != 7 {
+		t.Errorf("%+v", s)
+	}
+	for i := range 200 {
+		x.release(x.Acquire(mapping(uint64(1000+i), 7, "/x"), 1))
+	}
+	if x.unused.Len() != 50 || x.Len() != 58 {
+		t.Errorf("%d unused of %d", x.unused.Len(), x.Len())
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	var maps []*MmapInfo
+	for i := range 200 {
+		m := mapping(uint64(i), 7, fmt.Sprint("/usr/lib/x86_64-linux-gnu/lib", i, ".so"))
+		m.Start = unwind.Addr(i)
+		x.Acquire(m, 1)
+		maps = append(maps, m)
+	}
+	i := 0
+	for b.Loop() {
+		i = (i + 1) % 200
+		x.release(x.Acquire(maps[i], 2))
+	}
+}
