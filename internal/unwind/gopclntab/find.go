@@ -99,10 +99,10 @@ func byMagic(f *elffile.File, mem *pager) *Table {
 // scan calls visit for every aligned word of p that the file holds until it returns false.
 func scan(mem *pager, p part, visit func(a unwind.FileAddr, word uint64) bool) {
 	const chunk = 256 << 10
-	buf := make([]byte, chunk)
 	a := (p.addr + 7) &^ 7
 	skip := min(uint64(a-p.addr), p.size)
 	left := min(p.size-skip, maxScan)
+	buf := make([]byte, min(left, chunk))
 	for left >= 8 {
 		b := buf[:min(left, chunk)&^7]
 		if mem.f.ReadAddr(b, a) != nil {
@@ -124,28 +124,18 @@ func scan(mem *pager, p part, visit func(a unwind.FileAddr, word uint64) bool) {
 // place settles what function offsets are relative to: what moduledata says, else the header (up to Go 1.25, in files
 // that need no relocation), else the start of .text if it proves right.
 func (t *Table) place(md *moduledata) bool {
-	candidates := make([]unwind.FileAddr, 0, 3)
-	if md != nil {
-		candidates = append(candidates, md.text)
-		t.gofunc = md.gofunc
+	if md != nil && t.inText(md.text) {
+		t.text, t.gofunc = md.text, md.gofunc
+		return true
 	}
-	if t.text != 0 {
-		candidates = append(candidates, t.text)
+	if t.text != 0 && t.inText(t.text) {
+		return true
 	}
-	for i, text := range candidates {
-		if t.inText(text) {
-			if i > 0 || md == nil || md.text != text {
-				t.gofunc = 0
-			}
-			t.text = text
-			return true
-		}
-	}
-	t.gofunc = 0
 	for _, s := range t.f.Sections {
 		if s.Flags&elf.SHF_EXECINSTR != 0 && strings.HasPrefix(s.Name, ".text") && t.inText(s.Addr) {
-			t.text = s.Addr
-			return t.checkGoexit()
+			if t.text = s.Addr; t.checkGoexit() {
+				return true
+			}
 		}
 	}
 	for _, s := range t.f.Segments {

@@ -2,6 +2,7 @@ package gopclntab
 
 import (
 	"encoding/binary"
+	"math"
 	"sort"
 	"strings"
 
@@ -52,14 +53,14 @@ func (t *Table) Lookup(dst []unwind.Line, pc unwind.FileAddr) (_ []unwind.Line, 
 		return dst, false
 	}
 	off := uint64(pc-t.text) - uint64(fn.entry)
-	for range maxDepth {
-		index, ok := int32(-1), false
-		if t.gofunc != 0 && fn.inlPC != 0 && fn.inlTree != noFuncdata {
-			index, ok = t.value(fn.inlPC, off)
-		}
-		if !ok || index < 0 {
+	first := len(dst)
+	// A call's entry in the tree stands behind the entry of the call that it is part of, so that this ends.
+	for outer := int32(math.MaxInt32); t.gofunc != 0 && fn.inlPC != 0 && fn.inlTree != noFuncdata; {
+		index, ok := t.value(fn.inlPC, off)
+		if !ok || index < 0 || index >= outer || len(dst)-first >= maxDepth {
 			break
 		}
+		outer = index
 		call, ok := t.inlinedCall(t.gofunc, fn.inlTree, index)
 		if !ok || call.parentPC < 0 || uint64(call.parentPC) >= uint64(fn.end-fn.entry) {
 			break

@@ -24,13 +24,12 @@ const noDelta = -1
 
 // tableBuilder makes rows from frame sizes.
 type tableBuilder struct {
-	t       *Table
-	out     tablebuild.Builder
-	pctab   []byte
-	spans   []span // of the current function; reused
-	rows    []row  // likewise
-	budget  int
-	lastEnd unwind.FileAddr
+	t      *Table
+	out    tablebuild.Builder
+	pctab  []byte
+	spans  []span // of the current function; reused
+	rows   []row  // likewise
+	budget int
 }
 
 // row is a row relative to a function's entry.

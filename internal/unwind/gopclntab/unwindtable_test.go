@@ -2,6 +2,7 @@ package gopclntab
 
 import (
 	"encoding/binary"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -213,5 +214,22 @@ func TestOverride(t *testing.T) {
 	got = override(rows, 30, 10, 30, r(9))
 	if want := []row{{0, r(1)}, {10, r(9)}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func BenchmarkUnwindTable(b *testing.B) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := openFile(b, path)
+	b.ReportAllocs()
+	for b.Loop() {
+		u, err := find(b, f).UnwindTable()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(u.Rows)), "rows")
+		b.ReportMetric(float64(len(u.Rules)), "rules")
 	}
 }
