@@ -131,10 +131,13 @@ func testLookup(t *testing.T, b build) {
 		if n, _ := tab.search(pcs[i] + 1); len(got) == 1 && got[0].Line == 0 && tab.startsAt(n, pcs[i]+1) {
 			continue // padding: the runtime was asked for the function behind it
 		}
-		if first := len(want) == 0 && len(got) == 1; first && got[0].Function.Name == firstName {
-			continue // the runtime takes name 0 for none
+		named := got[:0:0]
+		for _, l := range got { // the runtime takes name 0 for none
+			if l.Function.Name != firstName {
+				named = append(named, l)
+			}
 		}
-		if !compare(got, want, innermost) {
+		if !compare(named, want, innermost) {
 			if bad++; bad < 10 {
 				t.Errorf("%#x:\n got %v\nwant %v", uint64(pcs[i]), got, want)
 			}

@@ -113,12 +113,17 @@ func (b *tableBuilder) function(fn *function) error {
 			// one byte before.
 			at--
 		}
-		var full *tablebuild.FullError
-		if err := b.out.Add(at, r.rule); err != nil && !(errors.As(err, &full) && full.What == "rules") {
+		if err := b.out.Add(at, r.rule); err != nil && !tooManyRules(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// tooManyRules tells whether a row was added without its rule, after which adding may go on.
+func tooManyRules(err error) bool {
+	var full *tablebuild.FullError
+	return errors.As(err, &full) && full.What == "rules"
 }
 
 // frameSizes decodes fn's pcsp table into b.spans; ok is false when the file's tables ask for unreasonable work. What a
