@@ -120,9 +120,19 @@ func copyTo(t *testing.T, b workloads.Built, dir string) workloads.Built {
 	return b
 }
 
-// ours lets samples of processes below a folder through.
+// ours lets samples of processes below a folder through, and those of processes without an executable, whatever they are:
+// a process whose executable was not found out is found by its pid.
 func ours(dir string) func(analysis.Sample) bool {
-	return func(s analysis.Sample) bool { return strings.HasPrefix(s.Executable, dir+"/") }
+	return func(s analysis.Sample) bool { return s.Executable == "" || strings.HasPrefix(s.Executable, dir+"/") }
+}
+
+// withPath fails the test if a process's samples do not say what it executed.
+func withPath(t *testing.T, samples analysis.Samples) {
+	t.Helper()
+	without := samples.Where(func(s analysis.Sample) bool { return s.Executable == "" })
+	if n := without.Count(); n > 0 {
+		t.Errorf("%d of %d samples have no process.executable.path", n, samples.Count())
+	}
 }
 
 // cache is the folder of all compiled workloads.

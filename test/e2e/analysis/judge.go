@@ -153,7 +153,10 @@ func (j *judge) name(f Frame, s Sample) {
 	j.Nameable++
 	if len(f.Lines) > 0 {
 		last := f.Lines[len(f.Lines)-1]
-		if slices.Contains(names, last.Name) || slices.Contains(names, last.SystemName) {
+		// Go's symbol table tells the calling conventions of a function apart by a suffix, which is not part of its name.
+		if slices.ContainsFunc(names, func(n string) bool {
+			return n == last.Name || n == last.SystemName || strings.TrimSuffix(n, ".abi0") == last.Name
+		}) {
 			j.Named++
 			return
 		}
@@ -173,17 +176,17 @@ func (j *judge) root(f Frame) bool {
 
 // isRoot knows the first functions of threads.
 func isRoot(name string) bool {
-	switch name {
+	switch strings.TrimSuffix(name, ".abi0") {
 	case "_start", "_start_c", "clone", "__clone", "clone3", "__clone3", "start_thread", "start", "thread_start":
 		return true
 	case "libc_start_main_stage2": // musl's, which has no unwind information: main's caller
 		return true
-	case "runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall", "runtime.systemstack", "_rt0_amd64_linux",
-		"_rt0_arm64_linux", "runtime.gogo", "runtime.sigreturn__sigaction", "runtime.clone":
+	case "runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.clone", "_rt0_amd64_linux", "_rt0_arm64_linux":
 		return true
+	case "runtime.mcall", "runtime.morestack", "runtime.systemstack", "runtime.gogo":
+		return true // the system stack's first function when it has let go of the goroutine that it came from
 	}
-	return strings.HasPrefix(name, "__libc_start_") || strings.HasPrefix(name, "runtime.goexit.") ||
-		strings.HasPrefix(name, "runtime.mstart.")
+	return strings.HasPrefix(name, "__libc_start_")
 }
 
 func (j *judge) example(kind int, what string, s Sample) {

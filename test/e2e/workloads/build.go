@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // ErrNotHere is wrapped by Build's error for a program that cannot be built for the Builder's architecture on this machine.
@@ -110,8 +111,24 @@ func (b *Builder) compile(p Program, dir string) error {
 	if err := os.Rename(scratch, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	b.prune(dir)
 	return nil
 }
+
+// keepFor is how long an outdated program stays: another builder may just be running it.
+const keepFor = time.Hour
+
+// prune removes what was built of the same program before.
+func (b *Builder) prune(dir string) {
+	older, _ := filepath.Glob(dir[:len(dir)-keyLength] + strings.Repeat("?", keyLength)) // the pattern is well formed
+	for _, o := range older {
+		if info, err := os.Stat(o); err == nil && o != dir && time.Since(info.ModTime()) > keepFor {
+			_ = os.RemoveAll(o) // a leftover does no harm
+		}
+	}
+}
+
+const keyLength = 16
 
 func (b *Builder) run(p Program, s step, out string) error {
 	argv := make([]string, len(s.argv))
@@ -170,5 +187,5 @@ func (b *Builder) key(p Program) (string, error) {
 		}
 		fmt.Fprintf(h, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16], nil
+	return hex.EncodeToString(h.Sum(nil))[:keyLength], nil
 }

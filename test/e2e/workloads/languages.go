@@ -84,6 +84,7 @@ func goPrograms() []Program {
 	stripped.stripped, stripped.NamesItself, stripped.steps = true, true, append(stripped.steps, full)
 	goroutines := variant("go-goroutines", "", "-mode", "goroutines")
 	goroutines.Truth, goroutines.Covered = goTruth("main.repeat", Any), 0.9
+	goroutines.AboveChain = 2 // goexit and the wrapper that the go statement makes
 	system := variant("go-runtime", "", "-mode", "runtime")
 	system.Covered = 0.2
 	pie := variant("go-pie", "-buildmode=pie")

@@ -34,11 +34,14 @@ func cPrograms() []Program {
 		p.native = true
 		return p
 	}
-	// Neither has a table for its own code where there is no debug information.
-	noTables := "{cc} -fno-asynchronous-unwind-tables -fno-unwind-tables"
+	noTables := " -fno-asynchronous-unwind-tables -fno-unwind-tables"
 	shallow := variant("c-shallow", "{cc}")
 	// One iteration to a slice: the time goes into prologues, epilogues, PLT stubs and libc's setjmp, not into the loops.
-	shallow.Args, shallow.Truth, shallow.Covered = []string{"-slice", "1"}, nil, 0
+	// What cannot be walked is longjmp between restoring the stack pointer and the jump.
+	shallow.Args, shallow.Truth, shallow.Covered, shallow.Complete = []string{"-slice", "1"}, nil, 0, 0.985
+	// No table at all: the walk follows frame pointers, which are not set up yet or not any more in a prologue or epilogue.
+	framePointer := variant("c-framepointer", "{cc}")
+	framePointer.steps[0].argv = append(framePointer.steps[0].argv, strings.Fields(noTables+" -fno-omit-frame-pointer")...)
 	return []Program{
 		variant("c", "{cc}"),
 		stripped(variant("c-stripped", "{cc}")),
@@ -48,8 +51,8 @@ func cPrograms() []Program {
 		stripped(variant("c-static-stripped", "{cc} -static")),
 		variant("c-static-pie", "{cc} -static-pie"),
 		variant("c-nohdr", "{cc} -Wl,--no-eh-frame-hdr"),
-		variant("c-debugframe", noTables+" -g"),
-		variant("c-framepointer", noTables+" -fno-omit-frame-pointer"),
+		variant("c-debugframe", "{cc} -g"+noTables),
+		framePointer,
 		native(variant("musl", "musl-gcc")),
 		native(stripped(variant("musl-stripped", "musl-gcc"))),
 		native(variant("musl-static", "musl-gcc -static")),

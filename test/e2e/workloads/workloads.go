@@ -26,6 +26,8 @@ type Program struct {
 	Truth []Share
 	// Covered is the least part of the program's samples in which one of the functions is found. 0 means no promise.
 	Covered float64
+	// Complete is the least part of the samples whose stack must end at the thread's root; 0 means 0.995.
+	Complete float64
 	// AboveChain is how many frames there may be above the chain's first one: start code.
 	AboveChain int
 	// Exotic programs cannot be walked to the root.

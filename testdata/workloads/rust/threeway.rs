@@ -80,7 +80,7 @@ fn sixty(n: u64) -> u64 {
 
 #[inline(never)]
 fn thirty(n: u64) -> u64 {
-    through(|| Level::<Thirty, 4>(std::marker::PhantomData).run(n))
+    keep(through(|| Level::<Thirty, 4>(std::marker::PhantomData).run(n)))
 }
 
 #[inline(never)]
