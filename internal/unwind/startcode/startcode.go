@@ -22,6 +22,9 @@ const (
 	maxScan = 64 << 20
 	// minGap is the smallest range worth reading: shorter ones are the padding between functions.
 	minGap = 16
+	// In libraries of moderate size the shorter ones are looked at as well, for system calls without a rule.
+	maxLibrary             = 8 << 20
+	minSyscall, maxSyscall = 8, 64
 	// maxFound bounds the places of each kind; real files have less than ten.
 	maxFound = 1024
 	// maxEntry is how long the code at the entry point may be up to its first call.
@@ -39,12 +42,13 @@ type Stats struct {
 	Entry       bool   // the entry point has no other rule
 	Starts      int    // places that call main, a thread's start function, or what clone was given
 	Trampolines int    // of signal handlers
+	Syscalls    int    // instructions around clone's system call
 }
 
 // span is a range of addresses that gets a rule.
 type span struct {
 	start, end unwind.FileAddr
-	kind       unwind.CFAKind
+	rule       unwind.Rule
 }
 
 // candidate is an indirect call whose result goes to a direct call.
@@ -62,12 +66,19 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	} else {
 		s.scan = s.scanAMD64
 	}
+	var code uint64
+	for _, g := range f.Segments {
+		if g.Exec {
+			code += g.FileSize
+		}
+	}
+	small := code <= maxLibrary
 	for _, g := range f.Segments {
 		if !g.Exec {
 			continue
 		}
 		for lo, hi := range uncovered(t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
-			if hi-lo < minGap {
+			if size := hi - lo; small && size >= minSyscall && size <= maxSyscall && s.clone(lo, hi) || size < minGap {
 				continue
 			}
 			if err := s.gap(lo, hi); err != nil {
@@ -104,18 +115,16 @@ type scanner struct {
 	// scan looks for patterns at the positions from up to to in b, which is the code at the address at.
 	scan func(b []byte, at unwind.FileAddr, from, to int)
 
-	buf        []byte
+	space      []byte
 	candidates []candidate
 	spans      []span // that need no more evidence once there is a trampoline
 	trampoline []span
+	syscalls   []span
 	entrySpan  span
 }
 
 // gap scans one range, in chunks that overlap so that patterns may span them.
 func (s *scanner) gap(lo, hi unwind.FileAddr) error {
-	if s.buf == nil {
-		s.buf = make([]byte, chunk)
-	}
 	from := 0
 	for {
 		n := min(uint64(hi-lo), chunk)
@@ -123,7 +132,7 @@ func (s *scanner) gap(lo, hi unwind.FileAddr) error {
 			return nil
 		}
 		s.stats.Scanned += n
-		b := s.buf[:n]
+		b := s.buf(int(n))
 		if err := s.f.ReadAddr(b, lo); err != nil {
 			if errors.Is(err, elffile.ErrTruncated) || errors.Is(err, elffile.ErrNoData) {
 				return nil // the headers promise more than there is
@@ -140,23 +149,52 @@ func (s *scanner) gap(lo, hi unwind.FileAddr) error {
 	}
 }
 
+// buf is a buffer of n bytes, at most a chunk, that is used again and again.
+func (s *scanner) buf(n int) []byte {
+	if s.space == nil {
+		s.space = make([]byte, chunk)
+	}
+	return s.space[:n]
+}
+
 func (s *scanner) foundTrampoline(start, end unwind.FileAddr) {
 	if len(s.trampoline) < maxFound {
 		// The handler returns to the start, and return addresses are looked up by the byte before.
-		s.trampoline = append(s.trampoline, span{start - 1, end, unwind.CFASignal})
+		s.trampoline = append(s.trampoline, span{start - 1, end, unwind.Rule{CFA: unwind.CFASignal}})
 	}
 }
 
 func (s *scanner) foundStart(start, end unwind.FileAddr) {
 	if len(s.spans) < maxFound {
-		s.spans = append(s.spans, span{start, end, unwind.CFARoot})
+		s.spans = append(s.spans, span{start, end, rootRule()})
 	}
 }
 
 func (s *scanner) foundCandidate(c candidate) {
-	if c.kind = unwind.CFARoot; len(s.candidates) < maxFound {
+	if c.rule = rootRule(); len(s.candidates) < maxFound {
 		s.candidates = append(s.candidates, c)
 	}
+}
+
+func rootRule() unwind.Rule { return unwind.Rule{CFA: unwind.CFARoot} }
+
+// clone looks for what glibc's clone, clone3 and vfork for amd64 leave without a rule: the system call and the return
+// after it, which the parent executes like any other code, but the child on a new stack (glibc 2.41,
+// sysdeps/unix/sysv/linux/x86_64/{clone,clone3}.S). The rule before holds on for the parent.
+func (s *scanner) clone(lo, hi unwind.FileAddr) (ok bool) {
+	if s.f.Arch != unwind.ArchAMD64 || len(s.syscalls) >= maxFound {
+		return false
+	}
+	b := s.buf(int(hi - lo))
+	if s.f.ReadAddr(b, lo) != nil || b[0] != 0x0f || b[1] != 0x05 || b[len(b)-1] != 0xc3 {
+		return false
+	}
+	r := s.t.Lookup(lo - 1)
+	if r.CFA != unwind.CFAReg || r.Reg != unwind.AMD64RSP {
+		return false
+	}
+	s.syscalls = append(s.syscalls, span{lo, hi, r})
+	return true
 }
 
 // executable tells whether a lies in an executable segment.
@@ -187,18 +225,19 @@ func (s *scanner) entry() {
 			n = firstCallAMD64(b)
 		}
 		if n > 0 {
-			s.entrySpan, s.stats.Entry = span{lo, lo + unwind.FileAddr(n), unwind.CFARoot}, true
+			s.entrySpan, s.stats.Entry = span{lo, lo + unwind.FileAddr(n), rootRule()}, true
 		}
 		return
 	}
 }
 
 // table puts together what there is evidence for. The patterns of thread starts are ordinary code elsewhere, so they
-// count only in a libc: a file that has a signal trampoline.
+// count only in a libc without call frame information, which shows in a signal trampoline or an entry point that have
+// none either.
 func (s *scanner) table() *unwind.Table {
 	all := slices.Clone(s.trampoline)
 	s.stats.Trampolines = len(all)
-	if len(all) > 0 {
+	if len(all) > 0 || s.stats.Entry {
 		noReturn := map[unwind.FileAddr]bool{}
 		for _, c := range s.candidates {
 			noReturn[c.target] = noReturn[c.target] || c.padded
@@ -215,6 +254,8 @@ func (s *scanner) table() *unwind.Table {
 	if s.stats.Entry {
 		all = append(all, s.entrySpan)
 	}
+	s.stats.Syscalls = len(s.syscalls)
+	all = append(all, s.syscalls...)
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	var b tablebuild.Builder
 	var end unwind.FileAddr
@@ -223,7 +264,7 @@ func (s *scanner) table() *unwind.Table {
 			continue
 		}
 		// A builder has room for so few rows and rules.
-		_ = b.Add(x.start, unwind.Rule{CFA: x.kind})
+		_ = b.Add(x.start, x.rule)
 		_ = b.Add(x.end, unwind.Rule{})
 		end = x.end
 	}

@@ -269,6 +269,23 @@ func TestIndirectCall(t *testing.T) {
 	}
 }
 
+// TestClone looks at glibc's clone and clone3.
+func TestClone(t *testing.T) {
+	paths, err := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
+	if err != nil || len(paths) == 0 {
+		t.Skip("needs glibc for amd64, whose code this is about")
+	}
+	f := open(t, paths[0])
+	eh, _, err := ehframe.EHFrame(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, st, err := Find(f, eh)
+	if err != nil || st.Syscalls != 2 || st.Starts != 0 || st.Trampolines != 0 {
+		t.Errorf("%+v, %v\n%s", st, err, dump(tab))
+	}
+}
+
 // TestCovered leaves alone what has rules, and needs a trampoline to believe in starts.
 func TestCovered(t *testing.T) {
 	code := bytes.Repeat([]byte{0x90}, 256)

@@ -1,0 +1,77 @@
+package reference
+
+import "github.com/hostprofiles/hostprofiles/internal/unwind"
+
+// guess steps through code without unwind information as if it kept a frame-pointer chain, and believes the result only
+// if it leads on: upwards on the stack, and to code.
+//
+//	amd64, arm64   fp -> | caller's fp | return address |
+func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
+	fp, ok := w.reg(w.fp())
+	if !ok {
+		return frame{}, unwind.StopNoRule, false
+	}
+	if fp == 0 { // what start code leaves behind
+		return frame{}, unwind.StopRoot, false
+	}
+	if fp%8 != 0 || unwind.Addr(fp) < w.low || fp > ^uint64(0)-16 {
+		return frame{}, unwind.StopNoRule, false
+	}
+	callerFP, ra, stop, ok := w.record(unwind.Addr(fp))
+	if !ok {
+		if stop != unwind.StopCopyEnd {
+			stop = unwind.StopNoRule
+		}
+		return frame{}, stop, false
+	}
+	if ra == 0 {
+		return frame{}, unwind.StopRoot, false
+	}
+	if _, missing, ok := w.find(ra, unwind.FrameReturn); !ok && missing != unwind.StopNoTable {
+		return frame{}, unwind.StopNoRule, false
+	}
+	next = frame{flags: unwind.FrameReturn | unwind.FrameGuessed, low: unwind.Addr(fp + 16)}
+	next.regs.PC = ra
+	set(&next.regs, w.fp(), callerFP)
+	if w.arch == unwind.ArchAMD64 {
+		// Not on arm64: gcc puts the record at the frame's lower end.
+		set(&next.regs, w.sp(), fp+16)
+	}
+	return next, 0, true
+}
+
+// framePointer steps through code of which it is known that it keeps the chain and that nothing lies between the record
+// and the caller's frame.
+func (w *Walker) framePointer() (next frame, stop unwind.StopReason, ok bool) {
+	fp, ok := w.reg(w.fp())
+	switch {
+	case !ok:
+		return frame{}, unwind.StopRegister, false
+	case fp == 0:
+		return frame{}, unwind.StopRoot, false
+	case unwind.Addr(fp) < w.low || fp > ^uint64(0)-16:
+		return frame{}, unwind.StopNoProgress, false
+	}
+	callerFP, ra, stop, ok := w.record(unwind.Addr(fp))
+	if !ok {
+		return frame{}, stop, false
+	}
+	if ra == 0 {
+		return frame{}, unwind.StopRoot, false
+	}
+	next = frame{flags: unwind.FrameReturn, low: unwind.Addr(fp + 16)}
+	next.regs.PC = ra
+	set(&next.regs, w.fp(), callerFP)
+	set(&next.regs, w.sp(), fp+16)
+	return next, 0, true
+}
+
+// record reads the pair that the frame pointer points to.
+func (w *Walker) record(fp unwind.Addr) (callerFP uint64, ra unwind.Addr, stop unwind.StopReason, ok bool) {
+	callerFP, stop, ok = w.word(fp)
+	if !ok {
+		return 0, 0, stop, false
+	}
+	v, stop, ok := w.word(fp + 8)
+	return callerFP, w.strip(v), stop, ok
+}

@@ -1,0 +1,163 @@
+package reference
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// armAddress is what a user-space address of arm64 has: 48 bits. Above them lie pointer authentication codes and tags.
+// Code above 2^48, which needs an explicit request for 52-bit addresses, would be cut.
+const armAddress = 1<<48 - 1
+
+// otherStack in a CFAReg rule's Offset2 says that the CFA is on another stack than the stack pointer, so that neither
+// needs to be above the other. Go's functions that change stacks have such rules; a test compares the value with
+// gopclntab.OtherStack.
+const otherStack = 1
+
+// step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
+func (w *Walker) step(r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
+	switch r.CFA {
+	case unwind.CFANone:
+		return w.guess()
+	case unwind.CFARoot:
+		return frame{}, unwind.StopRoot, false
+	case unwind.CFAFramePointer:
+		return w.framePointer()
+	case unwind.CFASignal:
+		return w.signal()
+	case unwind.CFAGoSwitch:
+		return w.goSwitch()
+	case unwind.CFAReg, unwind.CFAMem, unwind.CFAPLT:
+		if r.Reg == w.sp() && w.arch == unwind.ArchARM64 && w.regs.Known&(1<<unwind.ARM64SP) == 0 {
+			// The frame was guessed, so that its stack pointer is not known.
+			return w.guess()
+		}
+		return w.byRule(r)
+	}
+	return frame{}, unwind.StopNoRule, false
+}
+
+// byRule is a step by call frame information.
+func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok bool) {
+	cfa, stop, ok := w.cfa(r)
+	if !ok {
+		return frame{}, stop, false
+	}
+	if (cfa < w.low || cfa == w.low && !w.exact) && !(r.CFA == unwind.CFAReg && r.Offset2 == otherStack) {
+		return frame{}, unwind.StopNoProgress, false
+	}
+	ra, stop, ok := w.returnAddress(r, cfa)
+	if !ok {
+		return frame{}, stop, false
+	}
+	if ra == 0 {
+		return frame{}, unwind.StopNoMapping, false
+	}
+	next = frame{flags: unwind.FrameReturn, low: cfa}
+	next.regs.PC = ra
+	set(&next.regs, w.sp(), uint64(cfa))
+	w.restore(&next.regs, w.fp(), r.FP, r.FPOffset, cfa)
+	if w.arch == unwind.ArchAMD64 {
+		w.restore(&next.regs, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
+	}
+	return next, 0, true
+}
+
+func set(r *unwind.Registers, n uint8, v uint64) {
+	r.Reg[n] = v
+	r.Known |= 1 << n
+}
+
+// cfa computes the canonical frame address.
+func (w *Walker) cfa(r unwind.Rule) (cfa unwind.Addr, stop unwind.StopReason, ok bool) {
+	v, ok := w.reg(r.Reg)
+	if !ok {
+		return 0, unwind.StopRegister, false
+	}
+	a := unwind.Addr(v + uint64(int64(r.Offset)))
+	switch r.CFA {
+	case unwind.CFAMem:
+		v, stop, ok := w.word(a)
+		return unwind.Addr(v + uint64(int64(r.Offset2))), stop, ok
+	case unwind.CFAPLT:
+		if int64(w.regs.PC&15) >= int64(r.Offset2) {
+			a += 8
+		}
+	}
+	return a, 0, true
+}
+
+func (w *Walker) returnAddress(r unwind.Rule, cfa unwind.Addr) (ra unwind.Addr, stop unwind.StopReason, ok bool) {
+	var v uint64
+	if r.RA == unwind.RAReg {
+		if v, ok = w.reg(uint8(r.RAOffset)); !ok {
+			return 0, unwind.StopRegister, false
+		}
+	} else if v, stop, ok = w.word(cfa + unwind.Addr(8*int64(r.RAOffset))); !ok {
+		return 0, stop, false
+	}
+	return w.strip(v), 0, true
+}
+
+// strip removes what arm64 puts into a return address's upper bits.
+func (w *Walker) strip(v uint64) unwind.Addr {
+	if w.arch == unwind.ArchARM64 {
+		v &= armAddress
+	}
+	return unwind.Addr(v)
+}
+
+// restore sets a register of the caller, if its value can be found; otherwise it stays unknown, which matters only when
+// a rule needs it.
+func (w *Walker) restore(next *unwind.Registers, n uint8, k unwind.SaveKind, off int16, cfa unwind.Addr) {
+	switch k {
+	case unwind.SaveSame:
+		if v, ok := w.reg(n); ok {
+			set(next, n, v)
+		}
+	case unwind.SaveAtCFA:
+		if v, _, ok := w.word(cfa + unwind.Addr(8*int64(off))); ok {
+			set(next, n, v)
+		}
+	case unwind.SaveAtFP:
+		if fp, ok := w.reg(w.fp()); ok {
+			if v, _, ok := w.word(unwind.Addr(fp) + unwind.Addr(8*int64(off))); ok {
+				set(next, n, v)
+			}
+		}
+	}
+}
+
+// word reads eight bytes.
+func (w *Walker) word(a unwind.Addr) (v uint64, stop unwind.StopReason, ok bool) {
+	var b [8]byte
+	if err := w.mem.Read(a, b[:]); err != nil {
+		return 0, memoryStop(err), false
+	}
+	return binary.LittleEndian.Uint64(b[:]), 0, true
+}
+
+func memoryStop(err error) unwind.StopReason {
+	if errors.Is(err, ErrCopyEnd) {
+		return unwind.StopCopyEnd
+	}
+	return unwind.StopMemory
+}
+
+// goSwitch goes on with the goroutine on whose behalf the system stack is in use; its stack may be anywhere.
+func (w *Walker) goSwitch() (next frame, stop unwind.StopReason, ok bool) {
+	if w.Go == nil {
+		return frame{}, unwind.StopRuntime, false
+	}
+	regs, isReturn, stop, ok := w.Go.GoSwitch(&w.regs)
+	if !ok {
+		return frame{}, stop, false
+	}
+	next = frame{regs: regs, low: unwind.Addr(regs.Reg[w.sp()]), exact: !isReturn}
+	if isReturn {
+		next.flags = unwind.FrameReturn
+	}
+	return next, 0, true
+}
