@@ -153,13 +153,14 @@ func atLeast(t *testing.T, what string, n, total int, part float64) {
 	}
 }
 
-// delivered fails the test if a process's samples are fewer than 97 % of its CPU time times the frequency, or many more.
+// delivered fails the test if a process's samples are fewer than 97 % of its CPU time times the frequency, or many more: its CPU
+// time leaves out interrupts, the samples in them do not.
 func delivered(t *testing.T, what string, samples int, cpu time.Duration) {
 	t.Helper()
 	want := cpu.Seconds() * frequency
 	// Three standard deviations of what the jitter of the period and the ends of the run add.
 	slack := 3 * (0.1*math.Sqrt(want) + float64(runtime.NumCPU()))
-	if float64(samples) < 0.97*want-slack || float64(samples) > 1.03*want+slack {
+	if float64(samples) < 0.97*want-slack || float64(samples) > 1.1*want+slack {
 		t.Errorf("%s: %d samples delivered, the CPU time of %v makes %.0f", what, samples, cpu, want)
 	}
 }

@@ -15,7 +15,7 @@ enum { BUFFER = 256 << 10, RANDOM = 16 << 10, PAGES = 32 };
 
 SOLID uint64_t hot_sixty(uint64_t n)
 {
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 32; i++)
 		if (read(zero, buffer, BUFFER - (n % 64) * 1024) <= 0)
 			exit(3);
 	KEEP(n);
@@ -24,7 +24,7 @@ SOLID uint64_t hot_sixty(uint64_t n)
 
 SOLID uint64_t hot_thirty(uint64_t n)
 {
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 16; i++)
 		if (syscall(SYS_getrandom, buffer, RANDOM - (n % 64) * 64, 0) <= 0)
 			exit(3);
 	KEEP(n);
@@ -40,7 +40,7 @@ SOLID static void touch(char *p, uint64_t size)
 SOLID uint64_t hot_ten(uint64_t n)
 {
 	uint64_t size = (PAGES - n % 16) * 4096;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 10; i++) {
 		char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
 			exit(3);
