@@ -218,7 +218,6 @@ const (
 	imm7Mask   = 0x7f << 15
 	movToSP    = 0x91000000 | 31 // mov sp, xN
 	movRegMask = 31 << 5
-	retARM64   = 0xd65f03c0
 	blMask     = 0xfc000000
 	blARM64    = 0x94000000
 	blrMask    = 0xfffffc1f

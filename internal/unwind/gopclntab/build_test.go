@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -47,6 +48,9 @@ func (b build) run(t testing.TB) string {
 	}
 	if b.arch != "" {
 		cmd.Env = append(cmd.Env, "GOARCH="+b.arch)
+		if b.arch != runtime.GOARCH {
+			cmd.Env = append(cmd.Env, "CC=aarch64-linux-gnu-gcc")
+		}
 	}
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", b.name, err, msg)

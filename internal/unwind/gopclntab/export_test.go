@@ -19,3 +19,12 @@ func Builds(goVer string) []Build { return builds(goVer) }
 
 // Versions are the Go versions of the long tests.
 func Versions(t *testing.T) []string { return versions(t) }
+
+// ARM64 is a way to build a program for arm64 that needs no libraries.
+func ARM64(goVer string, cgo bool) Build {
+	b := build{name: "arm64", dir: "prog", goVer: goVer, arch: "arm64"}
+	if cgo {
+		b.dir, b.flags = "cgoprog", []string{"-ldflags=-linkmode=external -extldflags=-static"}
+	}
+	return b
+}

@@ -17,12 +17,22 @@ type Switcher struct {
 	ThreadPointer unwind.Addr
 	// Bias is the mapping's of the Go program: the address of TLSGot is FileAddr + Bias.
 	Bias uint64
+	// Table is the program's; only arm64's runtime.asmcgocall is looked up in it.
+	Table *unwind.Table
 }
 
 // GoSwitch returns the registers with which the goroutine goes on, at g.m.curg.sched. Its pc is exact: morestack's
-// caller there has a jump behind the call, and systemstack_switch stands for its own first instruction. If ok is false
+// caller there has a jump behind the call, and systemstack_switch stands for its own first instruction. (From arm64's
+// runtime.asmcgocall it returns the caller's registers, whose pc is a return address.) If ok is false
 // the walk ends with stop: StopRoot if the system stack works for no goroutine, StopRuntime if no g was found.
-func (s *Switcher) GoSwitch(*unwind.Registers) (next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool) {
+func (s *Switcher) GoSwitch(at *unwind.Registers) (
+	next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool) {
+	if s.Table != nil {
+		if r := s.Table.Lookup(unwind.FileAddr(uint64(at.PC) - s.Bias - 1)); r.CFA == unwind.CFAGoSwitch && r.Reg == unwind.ARM64SP {
+			next, ok = s.cgocall(r, at)
+			return next, true, unwind.StopMemory, ok
+		}
+	}
 	o := &s.Offsets
 	m, ok := s.machine()
 	if !ok {
@@ -57,6 +67,31 @@ func (s *Switcher) GoSwitch(*unwind.Registers) (next unwind.Registers, isReturn 
 		set(unwind.ARM64LR, lr) // morestack's caller has no frame yet
 	}
 	return next, false, 0, true
+}
+
+// cgocall steps from runtime.asmcgocall, which calls C on the system stack, to its caller on the goroutine's stack; see
+// cgocallARM64.
+func (s *Switcher) cgocall(r unwind.Rule, at *unwind.Registers) (next unwind.Registers, ok bool) {
+	sp := unwind.Addr(at.Reg[unwind.ARM64SP])
+	g, ok1 := s.word(sp + unwind.Addr(r.Offset))
+	saved, ok2 := s.word(sp + unwind.Addr(r.Offset2))
+	if !ok1 || !ok2 || at.Known&(1<<unwind.ARM64SP) == 0 {
+		return next, false
+	}
+	if g != 0 {
+		hi, ok := s.word(unwind.Addr(g) + unwind.Addr(s.Offsets.GStackHi))
+		if !ok {
+			return next, false
+		}
+		saved = hi - saved
+	}
+	cfa := unwind.Addr(saved - uint64(int64(r.RAOffset)*8))
+	ra, ok1 := s.word(cfa + unwind.Addr(int64(r.RAOffset)*8))
+	fp, ok2 := s.word(cfa + unwind.Addr(int64(r.FPOffset)*8))
+	next.PC = unwind.Addr(ra)
+	next.Reg[unwind.ARM64SP], next.Reg[unwind.ARM64FP] = uint64(cfa), fp
+	next.Known = 1<<unwind.ARM64SP | 1<<unwind.ARM64FP
+	return next, ok1 && ok2 && ra != 0
 }
 
 // machine finds the thread's m: through a g that is m's g0, as it must be on the system stack.

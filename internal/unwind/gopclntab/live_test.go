@@ -352,9 +352,12 @@ func testLive(t *testing.T, path string) {
 }
 
 func testLiveCgo(t *testing.T, path string) {
-	samples := sampleStacks(t, path, 2000)
+	testCgo(t, sampleStacks(t, path, 2000), filepath.Base(path))
+}
+
+func testCgo(t *testing.T, samples []sample, file string) {
 	checkStacks(t, samples, 0.99)
-	checkOrder(t, samples, "main.grow", "main.goCallback", "runtime.cgocallback", "crosscall2", "["+filepath.Base(path)+"]",
+	checkOrder(t, samples, "main.grow", "main.goCallback", "runtime.cgocallback", "crosscall2", "["+file+"]",
 		"runtime.asmcgocall", "main.callbacks", "runtime.goexit")
 	checkOrder(t, samples, "main.calls", "main.main.func1", "runtime.goexit")
 }

@@ -2,6 +2,8 @@ package gopclntab
 
 import (
 	"bytes"
+	"math"
+	"slices"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -39,19 +41,33 @@ func (t *Table) switches(rows []row, name string, flags uint8, code []byte, a *a
 	if len(writes) > 0 {
 		first = writes[0]
 	}
+	if t.arch == unwind.ArchARM64 && !a.framed {
+		// save_g is called just before the switch, with the new g; that destroys the link register.
+		first = lastBL(code, first)
+	}
+	if name == "runtime.morestack_noctxt" {
+		first = end // it jumps to morestack
+	}
 	switch name {
 	case "gogo", "runtime.mcall", "runtime.switchToCrashStack0":
 		// From the switch on there is no way back: gogo becomes another goroutine, mcall never returns, and Go's own
 		// profiles end there too.
-		if name == "runtime.mcall" && t.arch == unwind.ArchARM64 {
-			first = min(first, firstCall(code)) // it destroys the link register, which is not saved
-		}
 		return override(rows, end, first, end, root)
-	case "runtime.morestack":
+	case "runtime.morestack", "runtime.morestack_noctxt":
+		if t.arch == unwind.ArchARM64 {
+			// The function that needs more stack put its return address into x3 to call this one; that it has no
+			// frame yet and no link register any more can be told only as if it were not there.
+			rule := linkRule(0)
+			rule.RAOffset = 3
+			rows = override(rows, end, 0, first, rule)
+		}
+		if name == "runtime.morestack_noctxt" {
+			return rows
+		}
 		return override(rows, end, first, end, gosched)
 	case "runtime.systemstack":
 		if t.keepsFramePointer(code, writes, a) {
-			return otherStack(rows, a)
+			return otherStack(rows, a, writes)
 		}
 		back := end
 		if len(writes) > 1 {
@@ -61,63 +77,85 @@ func (t *Table) switches(rows []row, name string, flags uint8, code []byte, a *a
 	case "runtime.asmcgocall":
 		switch {
 		case t.arch == unwind.ArchARM64:
-			return t.overrideCgocall(rows, code, writes, cgocallARM64(a))
+			return overrideCgocallARM64(rows, code, writes, a)
 		case a.framed:
-			return otherStack(rows, a)
+			return otherStack(rows, a, writes)
 		}
 		// Up to Go 1.20 it has no frame pointer of its own, but its caller has: an ABI wrapper of the same name.
-		return t.overrideCgocall(rows, code, writes, otherStackRule(a))
+		return overrideCgocallAMD64(rows, code, writes, otherStackRule(a))
 	}
 	if flags&flagSPWrite != 0 && a.framed {
-		return otherStack(rows, a)
+		return otherStack(rows, a, writes)
 	}
 	return rows
 }
 
-// overrideCgocall takes runtime.asmcgocall apart where the frame pointer is of no help: it switches, calls, switches
-// back and returns; a second part does the same for callers that are on the system stack already.
-func (t *Table) overrideCgocall(rows []row, code []byte, writes []uint64, rule unwind.Rule) []row {
+// overrideCgocallAMD64 takes runtime.asmcgocall apart where it has no frame: it switches, calls, switches back and
+// returns; a second part does the same for callers that are on the system stack already.
+func overrideCgocallAMD64(rows []row, code []byte, writes []uint64, rule unwind.Rule) []row {
 	end := uint64(len(code))
-	if len(writes) == 0 {
+	if len(writes) < 3 {
 		return override(rows, end, 0, end, rule)
 	}
-	back, last := end, writes[len(writes)-1]
-	ret := end
-	for _, w := range writes[1:] {
-		if call := t.lastCall(code[:w]); call > writes[0] {
-			back = w
-			break
-		}
-	}
-	if back < end {
-		ret = t.afterReturn(code, back)
-	}
-	rows = override(rows, end, writes[0], back, rule)
-	if ret < last {
-		rows = override(rows, end, ret, last, rule)
+	ret := writes[1] + uint64(bytes.IndexByte(code[writes[1]:], 0xc3)) + 1
+	rows = override(rows, end, writes[0], writes[1], rule)
+	if ret < writes[2] {
+		rows = override(rows, end, ret, writes[2], rule)
 	}
 	return rows
 }
 
-// otherStack makes rows from where the function has a frame pointer of its own depend on that: it stays on the stack
-// that the function was called on.
-func otherStack(rows []row, a *asmFunc) []row {
+// overrideCgocallARM64 does it where g and the depth are on the system stack: from the calls on until the stack pointer
+// is set back. Between the switch and the call nothing is saved there yet.
+func overrideCgocallARM64(rows []row, code []byte, writes []uint64, a *asmFunc) []row {
+	end := uint64(len(code))
+	if len(writes) == 0 || !a.framed {
+		return override(rows, end, 0, end, unwind.Rule{CFA: unwind.CFAGoSwitch})
+	}
+	switched := false
+	for at := uint64(0); at+4 <= end; at += 4 {
+		if arm64Ins(code, at)&blrMask != blrARM64 {
+			continue
+		}
+		back := end
+		if i := slices.IndexFunc(writes, func(w uint64) bool { return w > at }); i >= 0 {
+			back = writes[i]
+		}
+		if !switched {
+			rows = override(rows, end, min(writes[0], at), at, unwind.Rule{CFA: unwind.CFAGoSwitch})
+		}
+		switched = true
+		rows = override(rows, end, at, back, cgocallARM64(a))
+	}
+	return rows
+}
+
+// otherStack makes rows depend on the frame pointer from where the function has one of its own, which stays on the
+// stack that the function was called on, until the stack pointer is back there.
+func otherStack(rows []row, a *asmFunc, writes []uint64) []row {
+	back := uint64(math.MaxUint64)
+	if len(writes) > 0 {
+		back = writes[len(writes)-1]
+	}
 	rule := otherStackRule(a)
-	split := make([]row, 0, len(rows)+1)
+	split := make([]row, 0, len(rows)+2)
 	for i, r := range rows {
-		framed := r.rule.CFA == unwind.CFAReg && r.rule.FP == unwind.SaveAtCFA
-		if !framed {
+		end := uint64(math.MaxUint64)
+		if i+1 < len(rows) {
+			end = rows[i+1].start
+		}
+		from, to := max(r.start, a.own), min(end, back)
+		if r.rule.CFA != unwind.CFAReg || r.rule.FP != unwind.SaveAtCFA || from >= to {
 			split = append(split, r)
 			continue
 		}
-		if r.start < a.own {
+		if r.start < from {
 			split = append(split, r)
-			if i+1 < len(rows) && rows[i+1].start <= a.own {
-				continue
-			}
-			r.start = a.own
 		}
-		split = append(split, row{r.start, rule})
+		split = append(split, row{from, rule})
+		if to < end {
+			split = append(split, row{to, r.rule})
+		}
 	}
 	return split
 }
@@ -142,7 +180,7 @@ func otherStackRule(a *asmFunc) unwind.Rule {
 //	saved    = g == 0 ? depth : g.stack.hi - depth
 //	CFA      = saved - 8*RAOffset, return address and frame pointer stored relative to it as usual
 //
-// Without support for that, g.m.curg.sched is right unless C has called Go back since.
+// A plain CFAGoSwitch would be right only until C calls Go back.
 func cgocallARM64(a *asmFunc) unwind.Rule {
 	return unwind.Rule{
 		CFA: unwind.CFAGoSwitch, Reg: unwind.ARM64SP, Offset: 0, Offset2: 8,
@@ -219,38 +257,13 @@ func (t *Table) stackWrites(code []byte) []uint64 {
 	return writes
 }
 
-// firstCall is the offset behind an arm64 function's first call.
-func firstCall(code []byte) uint64 {
-	for at := uint64(0); at+4 <= uint64(len(code)); at += 4 {
-		if arm64Ins(code, at)&blMask == blARM64 {
-			return at + 4
+// lastBL is the offset of an arm64 function's last direct call before the instruction that ends at an offset, or that
+// offset if there is none.
+func lastBL(code []byte, end uint64) uint64 {
+	for at := end; at >= 4; at -= 4 {
+		if arm64Ins(code, at-4)&blMask == blARM64 {
+			return at - 4
 		}
 	}
-	return uint64(len(code))
-}
-
-// lastCall is the offset behind the last indirect call, 0 if there is none.
-func (t *Table) lastCall(code []byte) uint64 {
-	if t.arch == unwind.ArchAMD64 {
-		return uint64(bytes.LastIndex(code, []byte{0xff, 0xd0}) + 2) // call rax
-	}
-	for at := len(code)&^3 - 4; at >= 0; at -= 4 {
-		if arm64Ins(code, uint64(at))&blrMask == blrARM64 {
-			return uint64(at) + 4
-		}
-	}
-	return 0
-}
-
-// afterReturn is the offset behind the first return instruction from at on.
-func (t *Table) afterReturn(code []byte, at uint64) uint64 {
-	for ; at < uint64(len(code)); at++ {
-		if t.arch == unwind.ArchAMD64 && code[at] == 0xc3 {
-			return at + 1
-		}
-		if t.arch == unwind.ArchARM64 && at%4 == 0 && arm64Ins(code, at) == retARM64 {
-			return at + 4
-		}
-	}
-	return at
+	return end
 }
