@@ -176,11 +176,12 @@ func (t *Table) succeed(p, later *Process) *Process {
 }
 
 // split makes p begin at the time of an event that comes to be known after samples that p was given because of it. What
-// p was before becomes an incarnation of its own: so what holds p because of the samples goes on to hold the right one.
-func (t *Table) split(p *Process, time uint64) {
+// p was before becomes an incarnation of its own, which is returned: so what holds p because of the samples goes on to
+// hold the right one. The result is nil if p was not there before, and already removed if the chain is full.
+func (t *Table) split(p *Process, time uint64) (before *Process) {
 	p.merge(false)
 	if p.bornExact && p.born < time {
-		before := t.newProcess(p.PID)
+		before = t.newProcess(p.PID)
 		p.clone(before)
 		t.insert(before, p)
 		p.Generation++
@@ -199,6 +200,7 @@ func (t *Table) split(p *Process, time uint64) {
 	if p.state == Leaving && p.ended == 0 {
 		t.revive(p)
 	}
+	return before
 }
 
 // exit notes that a thread ended. The process may go on after its leader, and which threads it has is not always known;

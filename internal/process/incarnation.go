@@ -111,11 +111,10 @@ func (t *Table) guess(newest *Process, pid uint32, time, start uint64, execID ui
 
 // giveBack makes an incarnation of what p was given by events of an earlier one, of which only now a sample came.
 func (t *Table) giveBack(p *Process) *Process {
-	t.split(p, p.seen)
+	before := t.split(p, p.seen)
 	p.born, p.bornExact, p.maps = p.seen, false, MapsUnknown
 	p.Version++
 	t.noteChange(p)
-	before := p.older
 	t.end(before, p.born)
 	return before
 }
