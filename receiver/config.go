@@ -31,8 +31,9 @@ func validateTriggers(c *Config) error {
 }
 
 // engineConfig translates what users write into what the engine takes.
-func (c *Config) engineConfig() engine.Config {
+func (c *Config) engineConfig(version string) engine.Config {
 	return engine.Config{
+		Version:        version,
 		OnCPUEnabled:   c.OnCPU.Enabled,
 		OnCPUFrequency: c.OnCPU.Frequency,
 		ReportInterval: c.ReportInterval,

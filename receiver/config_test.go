@@ -33,6 +33,7 @@ func TestDefaults(t *testing.T) {
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	require.Equal(t, engine.Config{
+		Version:        "1.2.3",
 		OnCPUEnabled:   true,
 		OnCPUFrequency: 49,
 		ReportInterval: 10 * time.Second,
@@ -40,7 +41,7 @@ func TestDefaults(t *testing.T) {
 		Symbolize:      true,
 		MemoryBytes:    256 << 20,
 		PayloadBytes:   4_000_000,
-	}, cfg.engineConfig())
+	}, cfg.engineConfig("1.2.3"))
 }
 
 func TestEveryKeyReachesTheEngine(t *testing.T) {
@@ -52,6 +53,7 @@ func TestEveryKeyReachesTheEngine(t *testing.T) {
 	require.NoError(t, sub.Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
 	require.Equal(t, engine.Config{
+		Version:        "1.2.3",
 		OnCPUEnabled:   true,
 		OnCPUFrequency: 97,
 		ReportInterval: 2 * time.Second,
@@ -60,7 +62,7 @@ func TestEveryKeyReachesTheEngine(t *testing.T) {
 		ThreadIDs:      true,
 		MemoryBytes:    512 << 20,
 		PayloadBytes:   1 << 20,
-	}, cfg.engineConfig())
+	}, cfg.engineConfig("1.2.3"))
 }
 
 func TestInvalidValuesNameTheirKey(t *testing.T) {

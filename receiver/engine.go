@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -23,6 +22,10 @@ type runner interface {
 // newRunner creates an engine. status is called on every change of health while it runs: nil means recovered.
 type newRunner func(cfg engine.Config, logger *zap.Logger, sink engine.Sink, status func(error)) (runner, error)
 
-func newEngine(engine.Config, *zap.Logger, engine.Sink, func(error)) (runner, error) {
-	return nil, fmt.Errorf("starting the engine: %w", errors.ErrUnsupported)
+func newEngine(cfg engine.Config, logger *zap.Logger, sink engine.Sink, status func(error)) (runner, error) {
+	e, err := engine.New(cfg, logger, sink, engine.WithStatus(status))
+	if err != nil {
+		return nil, fmt.Errorf("creating the engine: %w", err)
+	}
+	return e, nil
 }

@@ -52,6 +52,7 @@ func (m *meters) register() error {
 		b.ReceiverHostprofilesSamplesTaken,
 		b.ReceiverHostprofilesSidebandLost,
 		b.ReceiverHostprofilesStacks,
+		b.ReceiverHostprofilesSymbolErrors,
 		b.ReceiverHostprofilesSymbolLookups,
 		b.ReceiverHostprofilesUnwindErrors,
 		b.ReceiverHostprofilesUnwindTableErrors,
@@ -103,6 +104,7 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 	o.ObserveFloat64(b.ReceiverHostprofilesUnwindTableTime, s.TableTime.Seconds(), metric.WithAttributes(m.receiver))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolHits, attribute.String("result", "hit"))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolMisses, attribute.String("result", "miss"))
+	put(b.ReceiverHostprofilesSymbolErrors, s.SymbolErrors)
 	put(b.ReceiverHostprofilesSidebandLost, s.SidebandLost)
 	put(b.ReceiverHostprofilesWorkerTimeouts, s.WorkerTimeout)
 	put(b.ReceiverHostprofilesEvictions, s.Evictions)

@@ -99,6 +99,7 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		"TableTime":     value("unwind_table_time") * float64(time.Second),
 		"SymbolHits":    value("symbol_lookups", attribute.String("result", "hit")),
 		"SymbolMisses":  value("symbol_lookups", attribute.String("result", "miss")),
+		"SymbolErrors":  value("symbol_errors"),
 		"SidebandLost":  value("sideband_lost"),
 		"WorkerTimeout": value("worker_timeouts"),
 		"UserWalks":     value("user_walks"),

@@ -54,7 +54,7 @@ func newProfilesReceiver(set receiver.Settings, cfg *Config, next xconsumer.Prof
 		return nil, fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
 	r := &profilesReceiver{
-		config: cfg.engineConfig(),
+		config: cfg.engineConfig(set.BuildInfo.Version),
 		// What is logged is addressed to users: stack traces would only hide it.
 		logger: set.Logger.WithOptions(zap.AddStacktrace(zap.FatalLevel + 1)),
 		next:   next,
@@ -104,7 +104,7 @@ func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error
 func (r *profilesReceiver) startEngine(ctx context.Context) error {
 	e, err := r.create(r.config, r.logger, r.consume, r.engineStatus)
 	if err != nil {
-		return fmt.Errorf("creating the engine: %w", err)
+		return err
 	}
 	if err := e.Start(ctx); err != nil {
 		return errors.Join(err, e.Shutdown(ctx))

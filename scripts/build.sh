@@ -7,8 +7,12 @@ cd "$(dirname "$0")/.."
 sources=.cache/otelcol-hostprofiles # as builder-config.yaml says
 out=$PWD/${OUT:-build/otelcol-hostprofiles}
 
-# The builder writes main.go and go.mod and resolves versions, which takes a while: only when one of its inputs changed.
-inputs=$(sha256sum builder-config.yaml go.mod go.sum internal/tools/go.mod)
+# The builder writes main.go, go.mod and go.sum, which takes a while: only when one of its inputs changed. Those are its
+# configuration and the modules that this one's packages use, which go.sum must cover.
+inputs=$(
+	sha256sum builder-config.yaml internal/tools/go.mod
+	go list -deps -f '{{with .Module}}{{.Path}} {{.Version}}{{end}}' ./receiver ./exporter/... ./distribution/... | sort -u
+)
 if [[ $(cat "$sources/.inputs" 2>/dev/null) != "$inputs" ]]; then
 	mkdir -p "$sources"
 	rm -f "$sources/.inputs"

@@ -12,6 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// settleTime is how long a table that waited for a payload waits for more of them.
+const settleTime = 100 * time.Millisecond
+
 // topExporter sums up what arrives and prints it at every interval.
 type topExporter struct {
 	config *Config
@@ -20,15 +23,16 @@ type topExporter struct {
 	style  style
 	now    func() time.Time
 
-	cancel context.CancelFunc // nil without Start
-	done   chan struct{}      // closed when nothing will be printed any more
+	arrived chan struct{}      // holds at most one
+	cancel  context.CancelFunc // nil without Start
+	done    chan struct{}      // closed when nothing will be printed any more
 
 	mu     sync.Mutex
 	window *window
 }
 
 func newTopExporter(cfg *Config, logger *zap.Logger, out io.Writer, st style, now func() time.Time) *topExporter {
-	return &topExporter{config: cfg, logger: logger, out: out, style: st, now: now, window: newWindow(now())}
+	return &topExporter{config: cfg, logger: logger, out: out, style: st, now: now, arrived: make(chan struct{}, 1), window: newWindow(now())}
 }
 
 func (e *topExporter) start(context.Context, component.Host) error {
@@ -41,37 +45,65 @@ func (e *topExporter) start(context.Context, component.Host) error {
 	return nil
 }
 
-// printUntil prints at every interval, and what came since at the end.
+// printUntil prints at every interval, and what came since at the end. A window in which nothing arrived waits for the next
+// payload: sources send at intervals of their own, just before or just after this one's, and half the tables would be
+// empty. Only after two intervals it says that nothing came.
 func (e *topExporter) printUntil(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Interval)
 	defer ticker.Stop()
+	waiting := false
 	for {
 		select {
-		case <-ticker.C:
 		case <-ctx.Done():
-			if err := e.print(false); err != nil {
+			if e.empty() {
+				return
+			}
+			if err := e.print(); err != nil {
 				e.logger.Error("Printing the last table failed", zap.Error(err))
 			}
 			return
+		case <-ticker.C:
+			if e.empty() && !waiting {
+				waiting = true
+				continue
+			}
+		case <-e.arrived:
+			if !waiting {
+				continue
+			}
+			e.settle(ctx)
+			ticker.Reset(e.config.Interval)
 		}
-		if err := e.print(true); err != nil {
+		waiting = false
+		if err := e.print(); err != nil {
 			e.logger.Error("Printing stops", zap.Error(err))
 			return
 		}
 	}
 }
 
+// settle waits for the rest of what a source sends in several payloads.
+func (e *topExporter) settle(ctx context.Context) {
+	select {
+	case <-time.After(settleTime):
+	case <-ctx.Done():
+	}
+}
+
+func (e *topExporter) empty() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.window.empty()
+}
+
 // print writes the window's tables and begins a new window. The lock is not held meanwhile: whoever reads the output may
 // be slow, and profiles arrive.
-func (e *topExporter) print(whenEmpty bool) error {
+func (e *topExporter) print() error {
 	now := e.now()
 	e.mu.Lock()
 	w := e.window
 	e.window = newWindow(now)
 	e.mu.Unlock()
-	if w.empty() && !whenEmpty {
-		return nil
-	}
 	if _, err := io.WriteString(e.out, render(w, now, e.config.Rows, e.style)); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
@@ -80,8 +112,12 @@ func (e *topExporter) print(whenEmpty bool) error {
 
 func (e *topExporter) consume(_ context.Context, p pprofile.Profiles) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.window.add(p)
+	e.mu.Unlock()
+	select {
+	case e.arrived <- struct{}{}:
+	default: // it is known already
+	}
 	return nil
 }
 

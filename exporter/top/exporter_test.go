@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -48,13 +49,33 @@ func testExporter(interval time.Duration, out *output) *topExporter {
 }
 
 func TestPrintsEveryInterval(t *testing.T) {
-	out := &output{}
-	e := testExporter(10*time.Millisecond, out)
-	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
-	require.NoError(t, e.consume(t.Context(), typical()))
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "sha256_block") }, 5*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "no profiles") }, 5*time.Second, time.Millisecond)
-	require.NoError(t, e.shutdown(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		out := &output{}
+		e := testExporter(5*time.Second, out)
+		require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
+		tables := func() int { return strings.Count(out.String(), "SHARE      CPUS") }
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		// A source that always sends just after the interval: each payload gets a table of its own, none is empty.
+		pass(5*time.Second + time.Millisecond)
+		require.Empty(t, out.String())
+		for i := range 3 {
+			require.NoError(t, e.consume(t.Context(), typical()))
+			require.NoError(t, e.consume(t.Context(), typical()))
+			pass(5 * time.Second)
+			require.Equal(t, i+1, tables())
+		}
+		require.Equal(t, 3, strings.Count(out.String(), "492 samples"))
+		// A source that has nothing more to say.
+		pass(time.Minute)
+		require.Contains(t, out.String(), "no profiles in 10.0s")
+		require.NoError(t, e.consume(t.Context(), typical()))
+		pass(10 * time.Second)
+		require.Equal(t, 4, tables())
+		require.NoError(t, e.shutdown(t.Context()))
+	})
 }
 
 func TestShutdownPrintsTheRest(t *testing.T) {

@@ -42,6 +42,7 @@ type TelemetryBuilder struct {
 	ReceiverHostprofilesSamplesTaken      metric.Int64ObservableCounter
 	ReceiverHostprofilesSidebandLost      metric.Int64ObservableCounter
 	ReceiverHostprofilesStacks            metric.Int64ObservableCounter
+	ReceiverHostprofilesSymbolErrors      metric.Int64ObservableCounter
 	ReceiverHostprofilesSymbolLookups     metric.Int64ObservableCounter
 	ReceiverHostprofilesUnwindErrors      metric.Int64ObservableCounter
 	ReceiverHostprofilesUnwindTableErrors metric.Int64ObservableCounter
@@ -263,6 +264,21 @@ func (builder *TelemetryBuilder) RegisterReceiverHostprofilesStacksCallback(cb m
 		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesStacks, obs: o})
 		return nil
 	}, builder.ReceiverHostprofilesStacks)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesSymbolErrorsCallback sets callback for observable ReceiverHostprofilesSymbolErrors metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesSymbolErrorsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesSymbolErrors, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesSymbolErrors)
 	if err != nil {
 		return err
 	}
@@ -497,6 +513,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_hostprofiles_stacks",
 		metric.WithDescription("Stacks by the reason for which their walk ended. [Development]"),
 		metric.WithUnit("{stack}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesSymbolErrors, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_symbol_errors",
+		metric.WithDescription("Executables whose symbols could not be read, or not all. [Development]"),
+		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesSymbolLookups, err = builder.meter.Int64ObservableCounter(
