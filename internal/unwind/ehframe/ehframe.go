@@ -181,7 +181,7 @@ func (s *section) entries(f *elffile.File, st *Stats) ([]*cie, []fde, error) {
 
 func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, st *Stats) ([]fde, error) {
 	var fdes []fde
-	segments := executable(f)
+	segments := f.Executable()
 	lastRef, lastID, known := -1, uint32(0), false
 	for off := 0; ; {
 		e, ok, bad := s.next(off)
@@ -219,16 +219,6 @@ func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, st 
 		}
 		fdes = append(fdes, d)
 	}
-}
-
-// executable returns the executable segments, so few of them that each FDE can look at all.
-func executable(f *elffile.File) (x []unwind.Segment) {
-	for _, g := range f.Segments {
-		if g.Exec && len(x) < 64 {
-			x = append(x, g)
-		}
-	}
-	return x
 }
 
 // clip cuts an FDE at the end of the executable segment that it begins in; ok is false if there is none.

@@ -47,8 +47,14 @@ const (
 	exprPLT                   // reg + off + 8*((pc & 15) >= off2)
 )
 
+// maxExpr bounds an expression, which may be looked at again for every row; real ones have up to 20 bytes.
+const maxExpr = 64
+
 // classify reduces an expression; ok is false if it is of none of the kinds.
 func classify(b []byte) (_ exprValue, ok bool) {
+	if len(b) > maxExpr {
+		return exprValue{}, false
+	}
 	if v, ok := classifyPLT(b); ok {
 		return v, true
 	}

@@ -34,6 +34,7 @@ const (
 	secSize    = 64
 
 	maxProgs    = 4096
+	maxExec     = 64
 	maxSections = 1 << 17
 	maxNames    = 8 << 20 // bytes of section names
 	maxName     = 256     // bytes of one section's name
@@ -109,6 +110,17 @@ func New(r io.ReaderAt, size int64) (*File, error) {
 		}
 	}
 	return f, nil
+}
+
+// Executable returns the executable segments, in the file's order. Of more than 64, which no linker makes, it returns
+// the first ones, so that callers may look at all for each address.
+func (f *File) Executable() (x []unwind.Segment) {
+	for _, s := range f.Segments {
+		if s.Exec && len(x) < maxExec {
+			x = append(x, s)
+		}
+	}
+	return x
 }
 
 // header checks and takes the fixed fields of the ELF header.

@@ -25,6 +25,8 @@ const (
 	// In libraries of moderate size the shorter ones are looked at as well, for system calls without a rule.
 	maxLibrary             = 8 << 20
 	minSyscall, maxSyscall = 8, 64
+	// maxGaps bounds how many ranges are read.
+	maxGaps = 1 << 20
 	// maxFound bounds the places of each kind; real files have less than ten.
 	maxFound = 1024
 	// maxEntry is how long the code at the entry point may be up to its first call.
@@ -60,34 +62,44 @@ type candidate struct {
 
 // Find returns rows for those places of f's executable segments where t has no rule. Errors are those of reading.
 func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
-	s := scanner{f: f, t: t}
+	s := scanner{f: f, t: t, exec: f.Executable()}
 	if f.Arch == unwind.ArchARM64 {
 		s.scan = s.scanARM64
 	} else {
 		s.scan = s.scanAMD64
 	}
 	var code uint64
-	for _, g := range f.Segments {
-		if g.Exec {
-			code += g.FileSize
-		}
+	for _, g := range s.exec {
+		code += g.FileSize
 	}
 	small := code <= maxLibrary
-	for _, g := range f.Segments {
-		if !g.Exec {
-			continue
-		}
-		for lo, hi := range uncovered(t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
-			if size := hi - lo; small && size >= minSyscall && size <= maxSyscall && s.clone(lo, hi) || size < minGap {
-				continue
-			}
-			if err := s.gap(lo, hi); err != nil {
-				return &unwind.Table{}, s.stats, fmt.Errorf("scanning code: %w", err)
-			}
+	for _, g := range s.exec {
+		if err := s.segment(g, small); err != nil {
+			return &unwind.Table{}, s.stats, fmt.Errorf("scanning code: %w", err)
 		}
 	}
 	s.entry()
 	return s.table(), s.stats, nil
+}
+
+// segment scans the parts of a segment that have no rule; small asks for very small parts too.
+func (s *scanner) segment(g unwind.Segment, small bool) error {
+	for lo, hi := range uncovered(s.t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
+		size := hi - lo
+		if size < minSyscall || size < minGap && !small {
+			continue
+		}
+		if s.gaps++; s.gaps > maxGaps {
+			return nil
+		}
+		if small && size <= maxSyscall && s.clone(lo, hi) || size < minGap {
+			continue
+		}
+		if err := s.gap(lo, hi); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // uncovered yields the parts of [lo, hi) in which t has no rule.
@@ -111,6 +123,8 @@ func uncovered(t *unwind.Table, lo, hi unwind.FileAddr) func(yield func(lo, hi u
 type scanner struct {
 	f     *elffile.File
 	t     *unwind.Table
+	exec  []unwind.Segment
+	gaps  int
 	stats Stats
 	// scan looks for patterns at the positions from up to to in b, which is the code at the address at.
 	scan func(b []byte, at unwind.FileAddr, from, to int)
@@ -199,8 +213,8 @@ func (s *scanner) clone(lo, hi unwind.FileAddr) (ok bool) {
 
 // executable tells whether a lies in an executable segment.
 func (s *scanner) executable(a unwind.FileAddr) bool {
-	for _, g := range s.f.Segments {
-		if g.Exec && a >= g.VAddr && uint64(a-g.VAddr) < g.MemSize {
+	for _, g := range s.exec {
+		if a >= g.VAddr && uint64(a-g.VAddr) < g.MemSize {
 			return true
 		}
 	}
