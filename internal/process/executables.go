@@ -36,18 +36,19 @@ type Executable[T any] struct {
 	File    *File
 	Payload T // the engine's: unwind table, symbols, build ids
 
-	state     OpenState
-	checking  bool
-	recheck   bool // nothing mapped the file for a while: it may have been rewritten
-	identity  Identity
-	bytes     uint64
-	lastUse   uint64 // tick
-	checkTick uint64 // tick of the last successful opening
-	retryTick uint64 // no opening before it
-	failures  uint8
-	err       error
-	permanent bool
-	replaced  bool
+	state      OpenState
+	checking   bool
+	recheck    bool // nothing mapped the file for a while: it may have been rewritten
+	identity   Identity
+	identified bool
+	bytes      uint64
+	lastUse    uint64 // tick
+	checkTick  uint64 // tick of the last successful opening
+	retryTick  uint64 // no opening before it
+	failures   uint8
+	err        error
+	permanent  bool
+	replaced   bool
 }
 
 // State tells how far the executable was read.
@@ -257,8 +258,8 @@ func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
 	return true
 }
 
-// Opened tells that e's file was opened and is id. If e was ready and the file is another by now, e is replaced: the
-// result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
+// Opened tells that e's file was opened and is id. If e was opened before and the file is another by now, e is replaced:
+// the result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
 // comes with SetPayload.
 func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
 	e.checking, e.recheck = false, false
@@ -268,11 +269,11 @@ func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
 	if e.replaced {
 		return e
 	}
-	if e.state == Ready && !e.identity.Same(id) {
+	if e.identified && !e.identity.Same(id) {
 		x.stats.Replaced++
 		e = x.replace(e)
 	}
-	e.identity = id
+	e.identity, e.identified = id, true
 	return e
 }
 

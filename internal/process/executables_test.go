@@ -210,6 +210,9 @@ func TestEvict(t *testing.T) {
 	if e := x.Of(files[1]); e.State() != Unopened || e.Replaced() || !x.StartOpening(e) {
 		t.Error("a mapped one can be opened again")
 	}
+	if e := x.Of(files[1]); x.Opened(e, Identity{Size: 9}) == e || !e.Replaced() {
+		t.Error("it has changed since")
+	}
 	x.Evict(0)
 	if got := evicted(); slices.Contains(got, 0) || len(got) != 6 {
 		t.Errorf("not what was used in this tick: %v", got)

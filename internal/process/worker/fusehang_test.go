@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 )
 
 // hangFS is a file system with one file, "file", whose reads are never answered. The protocol is that of
@@ -21,6 +24,7 @@ type hangFS struct {
 	dir  string
 	done sync.WaitGroup
 	read chan struct{} // a read has arrived
+	poll atomic.Int32  // requests to wait for events
 }
 
 const (
@@ -33,6 +37,7 @@ const (
 	fuseFlush   = 25
 	fuseInit    = 26
 	fuseOpendir = 27
+	fusePoll    = 40
 
 	fuseInHeader = 40
 	fuseBuffer   = 1 << 17
@@ -90,6 +95,9 @@ func (h *hangFS) serve() {
 		node := binary.LittleEndian.Uint64(buf[16:])
 		switch opcode {
 		case fuseForget:
+		case fusePoll:
+			h.poll.Add(1)
+			h.reply(unique, -int32(unix.EIO), nil)
 		case fuseRead:
 			h.read <- struct{}{}
 		case fuseInit:
@@ -150,12 +158,12 @@ func TestHangingFile(t *testing.T) {
 	}()
 	p := New[string, int](Options{Workers: 1})
 	read := func(context.Context) (int, error) {
-		fd, err := unix.Open(filepath.Join(h.dir, "file"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		f, err := procfs.New("/proc").OpenIn(uint32(os.Getpid()), filepath.Join(h.dir, "file"))
 		if err != nil {
 			return 0, err
 		}
-		defer unix.Close(fd)
-		return unix.Pread(fd, make([]byte, 64), 0)
+		defer f.Close()
+		return f.ReadAt(make([]byte, 64), 0)
 	}
 	for i := range 3 {
 		key := fmt.Sprint("hang", i)
@@ -180,6 +188,9 @@ func TestHangingFile(t *testing.T) {
 	}
 	if s := p.Stats(); s.Stuck != 3 || s.Timeouts != 3 {
 		t.Fatalf("%+v", s)
+	}
+	if n := h.poll.Load(); n != 0 {
+		t.Errorf("asked the file for events %d times: were that not answered, every goroutine would wait", n)
 	}
 	begin := time.Now()
 	p.Close(context.Background())
