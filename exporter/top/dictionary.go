@@ -8,7 +8,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 )
 
-// Attributes of the semantic conventions 1.44, and this project's own for stacks that were not walked to their root.
+// Attributes of the semantic conventions 1.44, and this project's own: why a
+// stack was not walked to its root, and the file of a location whose mapping could not be described.
 const (
 	attrPID            = "process.pid"
 	attrExecutableName = "process.executable.name"
@@ -18,6 +19,7 @@ const (
 	attrThreadName     = "thread.name"
 	attrFrameType      = "profile.frame.type"
 	attrStopReason     = "hostprofiles.stack.stop_reason"
+	attrMappingFile    = "hostprofiles.mapping.filename"
 )
 
 // dictionary reads a payload's tables. Payloads may come from anywhere, so any index may be wrong: what is not there
@@ -102,14 +104,22 @@ func (d *dictionary) lineName(l pprofile.Location) string {
 // addressName names a location by its file and address. Zero means none for both.
 func (d *dictionary) addressName(l pprofile.Location) string {
 	name := "0x" + strconv.FormatUint(l.Address(), 16)
-	mappings := d.tables.MappingTable()
-	if i := l.MappingIndex(); i != 0 && inTable(i, mappings.Len()) {
-		if file := d.string(mappings.At(int(i)).FilenameStrindex()); file != "" {
-			return path.Base(file) + "!" + name
-		}
+	if file := d.file(l); file != "" {
+		return path.Base(file) + "!" + name
 	}
 	if l.Address() == 0 {
 		return "?"
 	}
 	return name
+}
+
+func (d *dictionary) file(l pprofile.Location) string {
+	mappings := d.tables.MappingTable()
+	if i := l.MappingIndex(); i != 0 && inTable(i, mappings.Len()) {
+		return d.string(mappings.At(int(i)).FilenameStrindex())
+	}
+	if v, ok := d.attribute(l.AttributeIndices(), attrMappingFile); ok {
+		return v.Str()
+	}
+	return ""
 }

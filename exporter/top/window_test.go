@@ -64,6 +64,14 @@ func TestProcessOfSampleWhereResourceIsAHost(t *testing.T) {
 	require.Contains(t, u.processes, process{8, "fleet"})
 }
 
+func TestFileOfALocationWithoutMapping(t *testing.T) {
+	b := newPayload()
+	l := b.location("", "native", "", 0x18d4)
+	b.d.LocationTable().At(int(l)).AttributeIndices().Append(b.attr(attrMappingFile, "/opt/app/bin/app"))
+	b.events(b.onCPU(b.resource(map[string]any{attrPID: 1})), b.stack(l), 1)
+	require.Contains(t, added(b.p).kinds[cpuTime].rows, rowKey{process{pid: 1}, function{name: "app!0x18d4"}})
+}
+
 func TestPayloadsAddUp(t *testing.T) {
 	w := newWindow(at(0))
 	w.add(typical())
