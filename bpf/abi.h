@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
 /*
- * Every struct and enum that crosses between kernel and Go. bpf2go generates internal/ebpf/abi from it; the enums that
- * package unwind declares too are compared by a test there.
+ * Every struct and enum that crosses between kernel and Go. bpf2go generates internal/ebpf/abi from
+ * it; the enums that package unwind declares too are compared by a test there.
  */
 #ifndef HOSTPROFILES_ABI_H
 #define HOSTPROFILES_ABI_H
@@ -52,7 +52,8 @@ enum stop_reason {
 	STOP_RUNTIME,
 };
 
-/* A frame's first word carries its runtime and flags above the address: user addresses have at most 52 bits. */
+/* A frame's first word carries its runtime and flags above the address: user addresses have at most
+ * 52 bits. */
 enum frame_word {
 	FRAME_ADDR_BITS = 56,
 	FRAME_FLAG_BITS = 3, /* above the address; the runtime stands above the flags */
@@ -68,10 +69,11 @@ enum limits {
 	COPY_CHUNK = 4096,
 	NUM_REGS = 32,
 
-	BLOCK_ROWS = 16, /* rows, or entries of the page index, in one block */
-	TABLE_PAGE_BITS = 10,
+	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */
+	TABLE_PAGE_BITS = 9,
 	ROW_RULE_BITS = 20, /* a row: offset in its page above, rule number below */
-	OTHER_STACK = 1,    /* offset2 of a CFA_REG rule whose CFA is on another stack (gopclntab.OtherStack) */
+	OTHER_STACK =
+	    1, /* offset2 of a CFA_REG rule whose CFA is on another stack (gopclntab.OtherStack) */
 	MAX_RULES = 65536,
 };
 
@@ -89,16 +91,17 @@ struct rule {
 };
 
 /*
- * A unit of a slab. A table is a run of blocks: one go_table, the page index (number of the first row of each page of
- * 1 << TABLE_PAGE_BITS bytes, and one more), then the rows. A page's first row has offset 0.
+ * A unit of a slab. A table is a run of blocks: one go_table, the page index (number of the first
+ * row of each page of 1 << TABLE_PAGE_BITS bytes, and one more), then the rows. A page's first row
+ * has offset 0.
  */
 struct block {
 	__u32 row[BLOCK_ROWS];
 };
 
 /*
- * The first block of every table: what a Go executable's stack switches need (gopclntab.Offsets says what each is). Offsets
- * in bytes; without g_m there is no Go.
+ * The first block of every table: what a Go executable's stack switches need (gopclntab.Offsets
+ * says what each is). Offsets in bytes; without g_m there is no Go.
  */
 struct go_table {
 	__s64 tls_g;
@@ -115,7 +118,8 @@ struct go_table {
 };
 
 enum mapping_flag {
-	MAPPING_TABLE = 1,    /* slab, block, page0 and pages are set; without it the table is not there yet */
+	MAPPING_TABLE =
+	    1, /* slab, block, page0 and pages are set; without it the table is not there yet */
 	MAPPING_NO_TABLE = 2, /* there is no table and will be none: frame-pointer steps */
 };
 
@@ -137,7 +141,7 @@ struct process {
 	__u64 generation; /* differs for every update of any process */
 	__u64 start_time; /* the group leader's start_boottime, ns */
 	__u32 exec_id;    /* task_struct.self_exec_id */
-	__u32 base;	  /* first of its mappings, sorted by start */
+	__u32 base;       /* first of its mappings, sorted by start */
 	__u32 count;
 	__u32 pid;
 };
@@ -150,7 +154,7 @@ enum sample_flag {
 
 /* The head of a record in the ring; kernel words, user words, registers and stack copy follow. */
 struct sample {
-	__u64 time;	  /* CLOCK_MONOTONIC, ns */
+	__u64 time;       /* CLOCK_MONOTONIC, ns */
 	__u64 start_time; /* as in struct process */
 	__u64 weight;
 	__u32 pid; /* in the initial pid namespace */
@@ -168,6 +172,9 @@ struct sample {
 	__u8 flags;
 	__u8 trigger;
 	__u8 reserved[3];
+	__u32 duration; /* ns from the beginning of the program to the commit, if measure_duration
+			   is set */
+	__u32 reserved2;
 	char comm[16];
 };
 

@@ -34,8 +34,8 @@ INLINE void begin_record(struct scratch *s, struct task_struct *task, __u8 trigg
 }
 
 /*
- * Makes the walk ready to step from the user registers. False if there is nothing to walk or the process is not known; then
- * walk.stop says which.
+ * Makes the walk ready to step from the user registers. False if there is nothing to walk or the
+ * process is not known; then walk.stop says which.
  */
 INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct saved_regs *regs)
 {
@@ -51,9 +51,10 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->max_frames = max_frames;
 	w->stop = STOP_MAX_FRAMES;
 	w->stop_line = 0;
+	w->window_start = ~0ull;
 	w->mapping.start = 0;
 	w->mapping.end = 0;
-	if (BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
+	if (TASK_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
 		stop(w, STOP_NO_USER);
 		return 0;
 	}

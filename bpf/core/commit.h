@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
-/* The end of a sample: the copy for user space if the walk could not go on, and the record into the ring. */
+/* The end of a sample: the copy for user space if the walk could not go on, and the record into the
+ * ring. */
 #ifndef HOSTPROFILES_COMMIT_H
 #define HOSTPROFILES_COMMIT_H
 
@@ -8,12 +9,13 @@
 /* User space can finish these: it may know the mapping or table by then. */
 INLINE int can_resume(__u32 stop)
 {
-	return stop == STOP_NO_PROCESS || stop == STOP_NO_MAPPING || stop == STOP_NO_TABLE || stop == STOP_STALE;
+	return stop == STOP_NO_PROCESS || stop == STOP_NO_MAPPING || stop == STOP_NO_TABLE ||
+	       stop == STOP_STALE;
 }
 
 /*
- * Appends the registers of the pending frame and the stack above its stack pointer, page by page up to limit or the first
- * fault. Returns the bytes of stack copied.
+ * Appends the registers of the pending frame and the stack above its stack pointer, page by page up
+ * to limit or the first fault. Returns the bytes of stack copied.
  */
 INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 {
@@ -59,12 +61,15 @@ INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 	return copied;
 }
 
-/* How much of the stack to copy: less when the ring fills up, nothing once it is over half full. */
+/*
+ * How much of the stack to copy: less as the ring fills up, nothing once it is over half full. Most
+ * stacks are shallower than 4 KiB.
+ */
 INLINE __u32 copy_limit(__u64 fill)
 {
 	if (fill > ring_copy_bytes)
 		return 0;
-	return fill > ring_copy_bytes / 4 ? STACK_COPY_BYTES / 2 : STACK_COPY_BYTES;
+	return fill > ring_copy_bytes / 4 ? STACK_COPY_BYTES / 4 : STACK_COPY_BYTES;
 }
 
 INLINE void commit(struct scratch *s, struct counters *c)
@@ -81,9 +86,12 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	if (can_resume(w->stop)) {
 		__u32 limit = copy_limit(fill);
 
-		h->flags |= limit == STACK_COPY_BYTES ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
+		h->flags |=
+		    limit == STACK_COPY_BYTES ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
 		h->copy_bytes = copy_stack(s, limit);
 	}
+	if (measure_duration)
+		h->duration = bpf_ktime_get_ns() - h->time;
 	size = sizeof(*h) + 8 * (__u64)w->words;
 	opaque(size);
 	if (size > sizeof(s->record))

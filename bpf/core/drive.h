@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
 /*
- * The two variants of the walk over the same step functions; user space chooses between them before loading.
+ * The two variants of the walk over the same step functions; user space chooses between them before
+ * loading.
  *
- * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any mix.
- * VARIANT_TAIL (older): WALK_STEPS inlined steps a program, then a tail call to go on: 33 programs in all.
+ * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any
+ * mix. VARIANT_TAIL (older): WALK_STEPS inlined steps a program, then a tail call to go on: 33
+ * programs in all.
  */
 #ifndef HOSTPROFILES_DRIVE_H
 #define HOSTPROFILES_DRIVE_H
@@ -33,10 +35,18 @@ struct loop_ctx {
 	struct scratch *scratch;
 };
 
-static int walk_frame(__u32 i, struct loop_ctx *ctx)
-{
-	int ret = step_runtime(ctx->scratch) >= STEP_STALE;
+#define STEPS_A_CALL 4
 
+static int walk_frames(__u32 i, struct loop_ctx *ctx)
+{
+	struct scratch *s = ctx->scratch;
+	int ret = 0;
+
+	for (int n = 0; n < STEPS_A_CALL; n++) {
+		ret = step_runtime(s) >= STEP_STALE;
+		if (ret)
+			break;
+	}
 	opaque(ret);
 	return ret & 1;
 }
@@ -44,7 +54,7 @@ static int walk_frame(__u32 i, struct loop_ctx *ctx)
 #define WALK_AND_FINISH(ctx, s, c)                                                                 \
 	do {                                                                                       \
 		struct loop_ctx loop = {s};                                                        \
-		bpf_loop(MAX_USER_FRAMES + 1, walk_frame, &loop, 0);                               \
+		bpf_loop(MAX_USER_FRAMES / STEPS_A_CALL + 1, walk_frames, &loop, 0);               \
 		finish(s, c);                                                                      \
 	} while (0)
 

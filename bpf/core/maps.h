@@ -5,13 +5,15 @@
 
 #include "platform.h"
 
+#define WINDOW_WORDS 32
+
 /* The state of one walk. regs describe the frame at pc, which is not pushed yet. */
 struct walk {
 	__u64 pc;
 	__u64 regs[NUM_REGS]; /* by DWARF number */
-	__u32 known;	      /* bit n: regs[n] is valid */
-	__u32 lazy;	      /* bit n: regs[n] is the address that holds the value */
-	__u32 flags;	      /* frame_word flags of pc */
+	__u32 known;          /* bit n: regs[n] is valid */
+	__u32 lazy;           /* bit n: regs[n] is the address that holds the value */
+	__u32 flags;          /* frame_word flags of pc */
 	__u32 frames;
 	__u32 words; /* used in record.words */
 	__u32 max_frames;
@@ -20,6 +22,8 @@ struct walk {
 	__u32 base; /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
+	__u64 window_start;     /* of the stack that is in window; see read_stack() */
+	__u64 window[WINDOW_WORDS];
 };
 
 struct record {
@@ -72,7 +76,8 @@ struct {
 	__type(value, struct mapping);
 } mappings SEC(".maps");
 
-/* Rules of all tables, each distinct one once; number 0 is CFA_NONE. Written through a memory mapping. */
+/* Rules of all tables, each distinct one once; number 0 is CFA_NONE. Written through a memory
+ * mapping. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -89,7 +94,8 @@ struct slab {
 	__type(value, struct block);
 };
 
-/* Tables of executables. A slab holds many small tables or one large one: inserting a map waits for RCU. */
+/* Tables of executables. A slab holds many small tables or one large one: inserting a map waits for
+ * RCU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1024);
@@ -101,7 +107,9 @@ struct {
 volatile const __u32 max_frames = MAX_USER_FRAMES;
 volatile const __u32 ring_wake_bytes = 1 << 19; /* wake the reader above this fill */
 volatile const __u32 ring_copy_bytes = 1 << 19; /* no stack copies above this fill */
-volatile const __u32 pid_ns_inode = 0;		/* of the collector's pid namespace; 0: the initial one */
+volatile const __u32 pid_ns_inode = 0; /* of the collector's pid namespace; 0: the initial one */
+/* for benchmarks: samples carry how long they took */
+volatile const __u32 measure_duration = 0;
 /* THREAD_SIZE: BTF does not tell it; only VARIANT_TAIL needs it */
 volatile const __u32 kernel_stack_bytes = 16384;
 

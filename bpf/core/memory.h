@@ -10,7 +10,41 @@ INLINE int read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* The value of register n, fetched now if only its place was known. Non-zero if it is lost or unreadable. */
+#ifdef VARIANT_LOOP
+
+/*
+ * One word of the stack. Frames are small and lie one above the other, so a whole window is read at
+ * once: reading user memory costs more for the call than for the bytes.
+ */
+INLINE int read_stack(struct walk *w, __u64 *value, __u64 addr)
+{
+	__u64 offset = addr - w->window_start;
+
+	if (offset >= sizeof(w->window) || (offset & 7)) {
+		if (read_user(w->window, sizeof(w->window), addr)) {
+			/* the window reaches beyond the stack, perhaps; the word does not */
+			w->window_start = ~0ull;
+			return read_user(value, sizeof(*value), addr);
+		}
+		w->window_start = addr;
+		offset = 0;
+	}
+	opaque(offset); /* the verifier needs to see the mask */
+	*value = w->window[(offset >> 3) & (WINDOW_WORDS - 1)];
+	return 0;
+}
+
+#else /* inlined so often, the window does not fit BPF's own stack */
+
+INLINE int read_stack(struct walk *w, __u64 *value, __u64 addr)
+{
+	return read_user(value, sizeof(*value), addr);
+}
+
+#endif
+
+/* The value of register n, fetched now if only its place was known. Non-zero if it is lost or
+ * unreadable. */
 INLINE int get_reg(struct walk *w, __u32 n, __u64 *value)
 {
 	__u64 v;
@@ -20,7 +54,7 @@ INLINE int get_reg(struct walk *w, __u32 n, __u64 *value)
 		return STOP_REGISTER;
 	v = w->regs[n];
 	if (w->lazy & (1u << n)) {
-		if (read_user(&v, sizeof(v), v))
+		if (read_stack(w, &v, v))
 			return STOP_MEMORY;
 		w->regs[n] = v;
 		w->lazy &= ~(1u << n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
-/* What the kernel provides, and what bpf/host/platform.h provides in its place for the user-space build. */
+/* What the kernel provides, and what bpf/host/platform.h provides in its place for the user-space
+ * build. */
 #ifndef HOSTPROFILES_PLATFORM_H
 #define HOSTPROFILES_PLATFORM_H
 

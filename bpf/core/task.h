@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
 /*
- * The current task, read through CO-RE: identity, flags, user registers. Structures hold just the members read here; their
- * names and meaning are those of include/linux/sched.h and arch's asm/ptrace.h.
+ * The current task, read through CO-RE: identity, flags, user registers. Structures hold just the
+ * members read here; their names and meaning are those of include/linux/sched.h and arch's
+ * asm/ptrace.h.
  */
 #ifndef HOSTPROFILES_TASK_H
 #define HOSTPROFILES_TASK_H
 
 #include "maps.h"
-
-#ifdef HOSTPROFILES_HOST
-#include "../host/task.h"
-#else
 
 #define KERNEL_TYPE __attribute__((preserve_access_index))
 
@@ -72,6 +69,14 @@ INLINE struct task_struct *current_task(void)
 #endif
 }
 
+/* A field of the task; with the variant for newer kernels its pointer is a typed one, which needs
+ * no helper call. */
+#ifdef VARIANT_LOOP
+#define TASK_READ(task, field) ((task)->field)
+#else
+#define TASK_READ(task, field) BPF_CORE_READ(task, field)
+#endif
+
 struct identity {
 	__u64 start_time;
 	__u32 exec_id;
@@ -79,8 +84,10 @@ struct identity {
 
 INLINE void read_identity(struct task_struct *task, struct identity *id)
 {
-	id->start_time = BPF_CORE_READ(task, group_leader, start_boottime);
-	id->exec_id = BPF_CORE_READ(task, self_exec_id);
+	struct task_struct *leader = TASK_READ(task, group_leader);
+
+	id->start_time = TASK_READ(leader, start_boottime);
+	id->exec_id = TASK_READ(task, self_exec_id);
 }
 
 #define MAX_PID_NS_LEVEL 8 /* the kernel's is 32; nobody nests so deep */
@@ -127,7 +134,8 @@ INLINE int in_exec(struct task_struct *task)
 
 /* arch/x86/include/uapi/asm/ptrace.h; what the kernel saves on entry has the same layout. */
 struct saved_regs {
-	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs,
+	    flags, sp, ss;
 };
 
 #define USER_CS 0x33 /* __USER_CS: 64-bit code */
@@ -196,8 +204,8 @@ INLINE void set_user_regs(struct walk *w, const struct saved_regs *regs)
 #endif
 
 /*
- * The registers that the task had when it entered the kernel. 5.10 has no helper for them; they lie at the top of the
- * kernel stack on both architectures (task_pt_regs of asm/processor.h).
+ * The registers that the task had when it entered the kernel. 5.10 has no helper for them; they lie
+ * at the top of the kernel stack on both architectures (task_pt_regs of asm/processor.h).
  */
 INLINE int read_task_regs(struct task_struct *task, struct saved_regs *regs)
 {
@@ -212,5 +220,4 @@ INLINE int read_task_regs(struct task_struct *task, struct saved_regs *regs)
 	return bpf_probe_read_kernel(regs, sizeof(*regs), at);
 }
 
-#endif /* HOSTPROFILES_HOST */
 #endif

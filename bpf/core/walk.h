@@ -24,7 +24,8 @@ enum step {
 		STEP_STOP;                                                                         \
 	})
 
-/* On arm64 a return address may be signed (PAC): user addresses have 48 bits unless a program asks for more. */
+/* On arm64 a return address may be signed (PAC): user addresses have 48 bits unless a program asks
+ * for more. */
 INLINE __u64 strip_pac(__u64 pc)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -43,15 +44,15 @@ INLINE int push_frame(struct scratch *s, __u32 runtime)
 	if (s->walk.frames >= s->walk.max_frames)
 		return -1;
 	s->record.words[at & (RECORD_WORDS - 1)] =
-		head | (s->walk.pc & ((1ull << FRAME_ADDR_BITS) - 1));
+	    head | (s->walk.pc & ((1ull << FRAME_ADDR_BITS) - 1));
 	s->walk.words = at + 1;
 	s->walk.frames++;
 	return 0;
 }
 
 /*
- * Gives a runtime its place in the walk. With bpf_loop its step is a global function, verified on its own; for older
- * kernels it is inlined.
+ * Gives a runtime its place in the walk. With bpf_loop its step is a global function, verified on
+ * its own; for older kernels it is inlined.
  */
 #ifdef VARIANT_LOOP
 #define UNWINDER(name)                                                                             \

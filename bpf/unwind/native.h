@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
-/* Native frames: tables made from .eh_frame, .debug_frame and pclntab, frame pointers where there is none. */
+/* Native frames: tables made from .eh_frame, .debug_frame and pclntab, frame pointers where there
+ * is none. */
 #ifndef HOSTPROFILES_NATIVE_H
 #define HOSTPROFILES_NATIVE_H
 
 #include "../core/walk.h"
 
-/* A page has at most 1 << TABLE_PAGE_BITS rows, in 1 + (1 << TABLE_PAGE_BITS) / BLOCK_ROWS blocks. */
-#define BLOCK_SEARCH_STEPS 7
-#define ROW_SEARCH_STEPS 4
+/* A page has at most 1 << TABLE_PAGE_BITS rows, in 1 + (1 << TABLE_PAGE_BITS) / BLOCK_ROWS blocks.
+ */
+#define BLOCK_SEARCH_STEPS 4
+#define ROW_SEARCH_STEPS 6
 
 #define ROW_OFFSET(row) ((row) >> ROW_RULE_BITS)
 #define ROW_RULE(row) ((row) & ((1u << ROW_RULE_BITS) - 1))
 
 /*
- * The number of the rule for the ELF virtual address, 0 if there is none, negative if the table is inconsistent.
- * One array lookup for the page, then a binary search over the first rows of its blocks and one inside the block.
+ * The number of the rule for the ELF virtual address, 0 if there is none, negative if the table is
+ * inconsistent. One array lookup for the page, then a binary search over the first rows of its
+ * blocks and one inside the block.
  */
 INLINE int find_rule(const struct mapping *m, __u64 file_addr)
 {
@@ -52,23 +55,27 @@ INLINE int find_rule(const struct mapping *m, __u64 file_addr)
 	key = (at << ROW_RULE_BITS) | ((1u << ROW_RULE_BITS) - 1);
 	lo = first / BLOCK_ROWS;
 	hi = (next - 1) / BLOCK_ROWS;
-	for (int i = 0; i < BLOCK_SEARCH_STEPS; i++) {
-		if (lo >= hi)
-			break;
-		__u32 mid = lo + ((hi - lo + 1) >> 1);
-		block = index + mid;
-		b = bpf_map_lookup_elem(inner, &block);
-		if (!b)
-			return -1;
-		if (b->row[0] <= key)
-			lo = mid;
-		else
-			hi = mid - 1;
-	}
 	block = index + lo;
 	b = bpf_map_lookup_elem(inner, &block);
 	if (!b)
 		return -1;
+	for (int i = 0; i < BLOCK_SEARCH_STEPS; i++) {
+		if (lo >= hi)
+			break;
+		__u32 mid = lo + ((hi - lo + 1) >> 1);
+		struct block *other;
+
+		block = index + mid;
+		other = bpf_map_lookup_elem(inner, &block);
+		if (!other)
+			return -1;
+		if (other->row[0] <= key) {
+			lo = mid;
+			b = other;
+		} else {
+			hi = mid - 1;
+		}
+	}
 	/* the last row at or before key, among those of the block that belong to the page */
 	hi = next - lo * BLOCK_ROWS;
 	if (hi > BLOCK_ROWS)
@@ -109,7 +116,8 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 #if defined(__TARGET_ARCH_x86)
 	set_reg(w, REG_SP, fp + 16);
 #else
-	w->regs[REG_SP] = fp + 16; /* a lower bound: the frame record lies at the bottom of the frame */
+	w->regs[REG_SP] =
+	    fp + 16; /* a lower bound: the frame record lies at the bottom of the frame */
 #endif
 	w->pc = strip_pac(pair[1]);
 	w->flags = FRAME_RETURN | flags;
@@ -119,8 +127,9 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 #if defined(__TARGET_ARCH_x86)
 
 /*
- * struct rt_sigframe behind its return address (arch/x86/include/asm/sigframe.h, Linux 6.18): struct ucontext, whose
- * uc_mcontext (offset 40) begins r8..r15, di, si, bp, bx, dx, ax, cx, sp, ip (arch/x86/include/uapi/asm/sigcontext.h).
+ * struct rt_sigframe behind its return address (arch/x86/include/asm/sigframe.h, Linux 6.18):
+ * struct ucontext, whose uc_mcontext (offset 40) begins r8..r15, di, si, bp, bx, dx, ax, cx, sp, ip
+ * (arch/x86/include/uapi/asm/sigcontext.h).
  */
 INLINE int signal_step(struct walk *w)
 {
@@ -154,8 +163,9 @@ INLINE int signal_step(struct walk *w)
 #else
 
 /*
- * struct rt_sigframe: siginfo (128 bytes), struct ucontext, whose uc_mcontext (offset 176) has fault_address, regs[31],
- * sp, pc (arch/arm64/kernel/signal.c and include/uapi/asm/sigcontext.h, Linux 6.18).
+ * struct rt_sigframe: siginfo (128 bytes), struct ucontext, whose uc_mcontext (offset 176) has
+ * fault_address, regs[31], sp, pc (arch/arm64/kernel/signal.c and include/uapi/asm/sigcontext.h,
+ * Linux 6.18).
  */
 INLINE int signal_step(struct walk *w)
 {
@@ -230,7 +240,8 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	    !(r->cfa == CFA_REG && r->offset2 == OTHER_STACK))
 		return stop(w, STOP_NO_PROGRESS);
 
-	/* rbx first: its place may be relative to this frame's fp, which the caller's replaces next */
+	/* rbx first: its place may be relative to this frame's fp, which the caller's replaces next
+	 */
 #ifdef REG_BX
 	kept |= 1u << REG_BX;
 	err = restore(w, REG_BX, r->save >> 4, cfa, 8 * (__s64)r->bx_offset);
@@ -241,14 +252,14 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	    r->ra == RA_AT_CFA) {
 		__u64 pair[2];
 
-		if (read_user(pair, sizeof(pair), cfa - 16))
+		if (read_stack(w, &pair[0], cfa - 16) || read_stack(w, &pair[1], cfa - 8))
 			return stop(w, STOP_MEMORY);
 		set_reg(w, REG_FP, pair[0]);
 		ra = pair[1];
 	} else {
 		if (r->ra == RA_REG)
 			err = get_reg(w, r->ra_offset, &ra);
-		else if (read_user(&ra, sizeof(ra), cfa + 8 * (__s64)r->ra_offset))
+		else if (read_stack(w, &ra, cfa + 8 * (__s64)r->ra_offset))
 			err = STOP_MEMORY;
 		if (!err)
 			err = restore(w, REG_FP, r->save & 15, cfa, 8 * (__s64)r->fp_offset);
@@ -267,11 +278,12 @@ INLINE int go_machine(const struct go_table *go, __u64 g, __u64 *m)
 {
 	__u64 g0;
 
-	return !g || read_user(m, sizeof(*m), g + go->g_m) || read_user(&g0, sizeof(g0), *m + go->m_g0) ||
-	       g0 != g;
+	return !g || read_user(m, sizeof(*m), g + go->g_m) ||
+	       read_user(&g0, sizeof(g0), *m + go->m_g0) || g0 != g;
 }
 
-/* The thread's m, by the current g: it is in thread-local storage, or still in its register as the walk began. */
+/* The thread's m, by the current g: it is in thread-local storage, or still in its register as the
+ * walk began. */
 INLINE int find_go_machine(struct walk *w, const struct go_table *go, __u64 *m)
 {
 	__u64 tp = thread_pointer(), offset = go->tls_g, g = 0;
@@ -284,8 +296,8 @@ INLINE int find_go_machine(struct walk *w, const struct go_table *go, __u64 *m)
 }
 
 /*
- * Go code on the system stack (g0) that works for a goroutine: the goroutine's own stack goes on at g.m.curg.sched
- * (runtime/runtime2.go; the offsets come with the table). The pc there is exact.
+ * Go code on the system stack (g0) that works for a goroutine: the goroutine's own stack goes on at
+ * g.m.curg.sched (runtime/runtime2.go; the offsets come with the table). The pc there is exact.
  */
 INLINE int go_switch_step(struct walk *w)
 {

@@ -1,23 +1,20 @@
 package ebpf
 
-import "github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
+import (
+	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/layout"
+)
 
 // Shorter names for what crosses between kernel and Go; bpf/abi.h says what each is.
 type (
-	block     = abi.LoopBlock
+	block     = layout.Block
 	counters  = abi.LoopCounters
-	goTable   = abi.LoopGoTable
 	mapping   = abi.LoopMapping
 	process   = abi.LoopProcess
 	registers = abi.LoopRegisters
-	rule      = abi.LoopRule
+	rule      = layout.Rule
 	sample    = abi.LoopSample
 	scratch   = abi.LoopScratch
 )
 
-const (
-	blockRows     = int(abi.LoopLimitsBLOCK_ROWS)
-	maxRules      = int(abi.LoopLimitsMAX_RULES)
-	rowRuleBits   = uint(abi.LoopLimitsROW_RULE_BITS)
-	tablePageBits = uint(abi.LoopLimitsTABLE_PAGE_BITS)
-)
+const maxRules = int(abi.LoopLimitsMAX_RULES)

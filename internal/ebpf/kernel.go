@@ -36,6 +36,7 @@ type Options struct {
 	Variant      Variant
 	MaxFrames    int
 	MemoryBytes  int    // bound of all maps together
+	Measure      bool   // samples carry how long they took
 	PIDNamespace uint32 // inode of the collector's pid namespace if that isn't the initial one
 }
 
@@ -120,11 +121,16 @@ func resize(spec *ebpf.CollectionSpec, o Options) error {
 	// a mapping is 56 bytes, a process some 110 with the hash's own share
 	spec.Maps["mappings"].MaxEntries = uint32(max(4096, o.MemoryBytes/64/64))
 	spec.Maps["processes"].MaxEntries = uint32(max(1024, o.MemoryBytes/128/128))
+	measure := uint32(0)
+	if o.Measure {
+		measure = 1
+	}
 	for name, value := range map[string]uint32{
-		"max_frames":      uint32(o.MaxFrames),
-		"ring_wake_bytes": uint32(ring / 4),
-		"ring_copy_bytes": uint32(ring / 2),
-		"pid_ns_inode":    o.PIDNamespace,
+		"measure_duration": measure,
+		"max_frames":       uint32(o.MaxFrames),
+		"ring_wake_bytes":  uint32(ring / 16),
+		"ring_copy_bytes":  uint32(ring / 2),
+		"pid_ns_inode":     o.PIDNamespace,
 		// THREAD_SIZE: asm/page_64_types.h on x86 and asm/memory.h on arm64, Linux 5.10 (without KASAN)
 		"kernel_stack_bytes": uint32(max(16384, kernelStackPages*unix.Getpagesize())),
 	} {
@@ -135,9 +141,9 @@ func resize(spec *ebpf.CollectionSpec, o Options) error {
 	return nil
 }
 
-// ringBytes is a power of two: 1 MiB a CPU, within an eighth of the budget.
+// ringBytes is a power of two: 2 MiB a CPU, within an eighth of the budget.
 func ringBytes(cpus, budget int) int {
-	want := max(1<<18, min(cpus<<20, budget/8))
+	want := max(1<<18, min(cpus<<21, budget/8))
 	return 1 << (bits.Len(uint(want)) - 1)
 }
 
@@ -216,7 +222,7 @@ func (k *Kernel) RingBytes() int { return k.reader.BufferSize() }
 // RingFill is how many bytes of the sample ring wait to be read.
 func (k *Kernel) RingFill() int { return k.reader.AvailableBytes() }
 
-// RingFD can be polled, edge-triggered: it becomes readable when the ring is a quarter full.
+// RingFD can be polled, edge-triggered: it becomes readable when the ring is a sixteenth full.
 func (k *Kernel) RingFD() int { return k.maps["ring"].FD() }
 
 // MapBytes is the kernel memory of all maps.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
 const (
@@ -34,6 +33,7 @@ type Sample struct {
 	KernelMode bool
 	Stop       unwind.StopReason
 	StopLine   uint16
+	Duration   time.Duration // of the program, with Options.Measure
 	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
 	// ring had no room for it.
 	HasCopy, CopyFull           bool
@@ -121,6 +121,7 @@ func (s *Sample) Decode(b []byte) error {
 		Time: h.Time, Weight: h.Weight,
 		ID:  ProcessID{PID: h.Pid, StartTime: h.StartTime, ExecID: h.ExecId},
 		TID: h.Tid, PID: h.NsPid, NSTID: h.NsTid, CPU: h.Cpu,
+		Duration:   time.Duration(h.Duration),
 		KernelMode: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,
 		Stop:       unwind.StopReason(h.Stop), StopLine: h.StopLine,
 		kernel: rest[:kernel], user: rest[kernel : kernel+user],
@@ -158,15 +159,4 @@ func (s *Sample) decodeCopy(b []byte, copied int) error {
 
 func loadCounters(c *counters) (taken, lostRing uint64) {
 	return atomic.LoadUint64(&c.Taken), atomic.LoadUint64(&c.LostRing)
-}
-
-func goBlock(g *gopclntab.Offsets) (b block) {
-	if g == nil {
-		return b
-	}
-	t := goTable{
-		TlsG: g.TLSG, TlsGot: uint64(g.TLSGot), G_m: g.GM, M_curg: g.MCurg, M_g0: g.MG0,
-		SchedSp: g.GSchedSP, SchedPc: g.GSchedPC, SchedFp: g.GSchedBP, SchedLr: g.GSchedLR, G_reg: uint32(g.GReg),
-	}
-	return *(*block)(unsafe.Pointer(&t))
 }

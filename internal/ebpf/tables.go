@@ -12,6 +12,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/layout"
 )
 
 const (
@@ -76,47 +77,34 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error) {
 	t.growing.Lock()
 	defer t.growing.Unlock()
-	blocks, page0, pages, err := encodeTable(table, g, t.ruleNumber)
+	e, err := layout.Encode(table, g, t.ruleNumber)
 	if err != nil {
 		return TableRef{}, err
 	}
-	number, at, ok := t.room(len(blocks))
+	number, at, ok := t.room(len(e.Blocks))
 	if !ok {
-		if number, err = t.grow(len(blocks)); err != nil {
+		if number, err = t.grow(len(e.Blocks)); err != nil {
 			return TableRef{}, err
 		}
-		if number, at, ok = t.room(len(blocks)); !ok {
+		if number, at, ok = t.room(len(e.Blocks)); !ok {
 			return TableRef{}, ErrNoRoom
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	copy(t.slabs[number].mem[at:], blocks)
-	return TableRef{uint32(number), uint32(at), page0, uint32(pages), len(blocks)}, nil
+	copy(t.slabs[number].mem[at:], e.Blocks)
+	return TableRef{uint32(number), uint32(at), e.Page0, e.Pages, len(e.Blocks)}, nil
 }
 
 // Rule returns the rule for an ELF virtual address, as BPF finds it.
 func (t *Tables) Rule(r TableRef, a unwind.FileAddr) unwind.Rule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	page := uint64(a) >> tablePageBits
-	if !r.Valid() || t.slabs[r.slab] == nil || page < uint64(r.page0) || page-uint64(r.page0) >= uint64(r.pages) {
+	if !r.Valid() || t.slabs[r.slab] == nil {
 		return unwind.Rule{}
 	}
-	blocks := t.slabs[r.slab].mem[r.block : int(r.block)+r.blocks]
-	word := func(i uint32) uint32 { return blocks[i/uint32(blockRows)].Row[i%uint32(blockRows)] }
-	index := uint32(blockRows)
-	rows := index + (r.pages/uint32(blockRows)+1)*uint32(blockRows)
-	lo, hi := word(index+uint32(page)-r.page0), word(index+uint32(page)-r.page0+1)
-	offset := uint32(uint64(a) & (1<<tablePageBits - 1))
-	for lo+1 < hi {
-		if mid := (lo + hi) / 2; word(rows+mid)>>rowRuleBits <= offset {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return t.rules[word(rows+lo)&(1<<rowRuleBits-1)]
+	table := layout.Table{Blocks: t.slabs[r.slab].mem[r.block : int(r.block)+r.blocks], Page0: r.page0, Pages: r.pages}
+	return t.rules[table.Lookup(a)]
 }
 
 // Remove frees a table's room. The caller has unlinked it from all processes' mappings.
@@ -147,7 +135,7 @@ func (t *Tables) ruleNumber(r unwind.Rule) (uint32, error) {
 		n = uint32(len(t.rules))
 		t.numbers[r] = n
 		t.rules = append(t.rules, r)
-		t.ruleMem[n] = encodeRule(r)
+		t.ruleMem[n] = layout.EncodeRule(r)
 	}
 	return n, nil
 }

@@ -68,6 +68,7 @@ type Stats struct {
 	TableTime     time.Duration              // spent building tables
 	SymbolHits    uint64                     // (executable, address) found in the cache
 	SymbolMisses  uint64
+	SymbolErrors  uint64 // executables whose symbols could not be read, or not all
 	SidebandLost  uint64 // mapping and process records that the kernel dropped
 	WorkerTimeout uint64 // reads from targets that passed their deadline
 	UserWalks     uint64 // samples whose walk was finished in user space

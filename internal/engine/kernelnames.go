@@ -86,6 +86,9 @@ func readKernel(old *kallsyms.Table, known map[string]*profile.Mapping) (any, er
 	} else {
 		r.table, err = kallsyms.Parse(symbols, modules)
 	}
+	if errors.Is(err, kallsyms.ErrChanged) {
+		return readKernel(nil, known) // a kexec or live patch: from scratch
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -135,6 +135,7 @@ func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
 			e.symbols.answered += uint64(len(batch))
 			if err != nil {
 				xs.failed = err
+				e.count.SymbolErrors++
 				e.symbols.answered += uint64(len(xs.wanted))
 				xs.wanted = nil
 				e.log.Debug("reading symbols", zapFile(x), zapError(err))
@@ -142,6 +143,10 @@ func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
 			}
 			r := v.(symbolResult)
 			xs.names = r.names
+			if r.degraded != nil {
+				e.count.SymbolErrors++
+				e.log.Warn("some symbols are missing", zapFile(x), zapError(r.degraded))
+			}
 			for i, a := range batch {
 				if s, ok := xs.lru.Peek(a); ok {
 					*s = r.found[i]
@@ -156,25 +161,23 @@ func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
 
 // symbolResult is a job's.
 type symbolResult struct {
-	names *symbolize.Symbolizer
-	found []symbolized
+	names    *symbolize.Symbolizer
+	degraded error // sources of symbols that could not be read
+	found    []symbolized
 }
 
 // lookUp runs on a worker.
 func lookUp(elf *elffile.File, names *symbolize.Symbolizer, batch []unwind.FileAddr) (any, error) {
-	if names == nil {
-		var err error
-		if names, err = symbolize.New(elf); err != nil && names == nil {
-			return nil, err
-		}
-	}
 	r := symbolResult{names: names, found: make([]symbolized, len(batch))}
+	if names == nil {
+		r.names, r.degraded = symbolize.New(elf)
+	}
 	for i, a := range batch {
-		lines, err := names.Lookup(nil, a)
+		lines, err := r.names.Lookup(nil, a)
 		if err != nil {
 			continue // this one stays unnamed
 		}
-		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(names.FrameKind(a))}
+		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a))}
 	}
 	return r, nil
 }

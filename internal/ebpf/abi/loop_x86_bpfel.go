@@ -15,7 +15,7 @@ import (
 
 type LoopBlock struct {
 	_   structs.HostLayout
-	Row [16]uint32
+	Row [64]uint32
 }
 
 type LoopCfaKind uint32
@@ -71,8 +71,8 @@ const (
 	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 16384
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
 	LoopLimitsNUM_REGS          LoopLimits = 32
-	LoopLimitsBLOCK_ROWS        LoopLimits = 16
-	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 10
+	LoopLimitsBLOCK_ROWS        LoopLimits = 64
+	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
 	LoopLimitsROW_RULE_BITS     LoopLimits = 20
 	LoopLimitsOTHER_STACK       LoopLimits = 1
 	LoopLimitsMAX_RULES         LoopLimits = 65536
@@ -163,6 +163,8 @@ type LoopSample struct {
 	Flags       uint8
 	Trigger     uint8
 	Reserved    [3]uint8
+	Duration    uint32
+	Reserved2   uint32
 	Comm        [16]int8
 }
 
@@ -186,20 +188,22 @@ const (
 type LoopScratch struct {
 	_    structs.HostLayout
 	Walk struct {
-		_         structs.HostLayout
-		Pc        uint64
-		Regs      [32]uint64
-		Known     uint32
-		Lazy      uint32
-		Flags     uint32
-		Frames    uint32
-		Words     uint32
-		MaxFrames uint32
-		Stop      uint32
-		StopLine  uint32
-		Base      uint32
-		Count     uint32
-		Mapping   LoopMapping
+		_           structs.HostLayout
+		Pc          uint64
+		Regs        [32]uint64
+		Known       uint32
+		Lazy        uint32
+		Flags       uint32
+		Frames      uint32
+		Words       uint32
+		MaxFrames   uint32
+		Stop        uint32
+		StopLine    uint32
+		Base        uint32
+		Count       uint32
+		Mapping     LoopMapping
+		WindowStart uint64
+		Window      [32]uint64
 	}
 	Record struct {
 		_      structs.HostLayout
@@ -250,6 +254,7 @@ const (
 	LoopVarAbiTypes         = "abi_types"
 	LoopVarKernelStackBytes = "kernel_stack_bytes"
 	LoopVarMaxFrames        = "max_frames"
+	LoopVarMeasureDuration  = "measure_duration"
 	LoopVarPidNsInode       = "pid_ns_inode"
 	LoopVarRingCopyBytes    = "ring_copy_bytes"
 	LoopVarRingWakeBytes    = "ring_wake_bytes"
@@ -320,6 +325,7 @@ type LoopVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
+	MeasureDuration  *ebpf.VariableSpec `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
 	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
@@ -373,6 +379,7 @@ type LoopVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
+	MeasureDuration  *ebpf.Variable `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
 	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`

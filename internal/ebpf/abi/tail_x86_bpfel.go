@@ -29,6 +29,7 @@ const (
 	TailVarAbiTypes         = "abi_types"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
 	TailVarMaxFrames        = "max_frames"
+	TailVarMeasureDuration  = "measure_duration"
 	TailVarPidNsInode       = "pid_ns_inode"
 	TailVarRingCopyBytes    = "ring_copy_bytes"
 	TailVarRingWakeBytes    = "ring_wake_bytes"
@@ -101,6 +102,7 @@ type TailVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
+	MeasureDuration  *ebpf.VariableSpec `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
 	RingCopyBytes    *ebpf.VariableSpec `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.VariableSpec `ebpf:"ring_wake_bytes"`
@@ -156,6 +158,7 @@ type TailVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
+	MeasureDuration  *ebpf.Variable `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
 	RingCopyBytes    *ebpf.Variable `ebpf:"ring_copy_bytes"`
 	RingWakeBytes    *ebpf.Variable `ebpf:"ring_wake_bytes"`
