@@ -33,6 +33,7 @@ type Sample struct {
 	KernelMode bool
 	Stop       unwind.StopReason
 	StopLine   uint16
+	Duration   time.Duration // of the program, with Options.Measure
 	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
 	// ring had no room for it.
 	HasCopy, CopyFull           bool
@@ -120,6 +121,7 @@ func (s *Sample) Decode(b []byte) error {
 		Time: h.Time, Weight: h.Weight,
 		ID:  ProcessID{PID: h.Pid, StartTime: h.StartTime, ExecID: h.ExecId},
 		TID: h.Tid, PID: h.NsPid, NSTID: h.NsTid, CPU: h.Cpu,
+		Duration:   time.Duration(h.Duration),
 		KernelMode: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,
 		Stop:       unwind.StopReason(h.Stop), StopLine: h.StopLine,
 		kernel: rest[:kernel], user: rest[kernel : kernel+user],
