@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .PHONY: help build run test test-full test-unit test-kernels test-e2e bench generate lint fuzz setup clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 20
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/' | expand -t 20
 
 build: ## build the collector build/otelcol-hostprofiles
 	@scripts/build.sh

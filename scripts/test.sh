@@ -93,7 +93,7 @@ case ${1:-} in
 	stage lint scripts/lint.sh
 	build_summary
 	stage unit unit
-	stage fuzz fuzz budget 240
+	stage fuzz fuzz budget 180
 	stage e2e e2e
 	;;
 full)
