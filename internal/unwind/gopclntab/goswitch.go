@@ -94,15 +94,18 @@ func (s *Switcher) cgocall(r unwind.Rule, at *unwind.Registers) (next unwind.Reg
 	return next, ok1 && ok2 && ra != 0
 }
 
-// machine finds the thread's m: through a g that is m's g0, as it must be on the system stack.
+// machine finds the thread's m: through a g that is m's g0, as it must be on the system stack, or its gsignal, if a
+// signal came there.
 func (s *Switcher) machine() (unwind.Addr, bool) {
 	for _, g := range s.candidates() {
 		m, ok := s.word(g + unwind.Addr(s.Offsets.GM))
 		if !ok {
 			continue
 		}
-		if g0, ok := s.word(unwind.Addr(m) + unwind.Addr(s.Offsets.MG0)); ok && unwind.Addr(g0) == g {
-			return unwind.Addr(m), true
+		for _, off := range []uint32{s.Offsets.MG0, s.Offsets.MGSignal} {
+			if own, ok := s.word(unwind.Addr(m) + unwind.Addr(off)); ok && unwind.Addr(own) == g {
+				return unwind.Addr(m), true
+			}
 		}
 	}
 	return 0, false

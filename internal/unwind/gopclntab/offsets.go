@@ -28,6 +28,7 @@ type Offsets struct {
 	GSchedLR uint32 // g.sched.lr: the link register, for arm64
 	MCurg    uint32 // m.curg: the goroutine that the thread runs
 	MG0      uint32 // m.g0: the goroutine of the system stack
+	MGSignal uint32 // m.gsignal: that of the signal stack
 }
 
 // layout is the part of Offsets that depends on the version of Go.
@@ -36,13 +37,14 @@ type layout struct {
 	schedBP  uint32
 	schedLR  uint32
 	currentG uint32 // m.curg
+	signalG  uint32 // m.gsignal
 }
 
 // layouts were taken from the DWARF of programs built by each version from 1.18 to 1.27 (see TestVersions). Go 1.25
 // dropped gobuf.ret, which stands before lr and bp, and once in m too (morebuf).
 var layouts = []layout{
-	{since: 25, schedBP: 96, schedLR: 88, currentG: 184},
-	{since: 18, schedBP: 104, schedLR: 96, currentG: 192},
+	{since: 25, schedBP: 96, schedLR: 88, currentG: 184, signalG: 72},
+	{since: 18, schedBP: 104, schedLR: 96, currentG: 192, signalG: 80},
 }
 
 // Offsets returns the offsets for the file's version of Go; a newer version than the last known is taken to be like it.
@@ -59,6 +61,7 @@ func (t *Table) Offsets() (Offsets, error) {
 		o := Offsets{
 			GReg: 14, GStackHi: 8, GM: 48, GSchedSP: 56, GSchedPC: 64,
 			GSchedBP: l.schedBP, GSchedLR: l.schedLR, MCurg: l.currentG, MG0: 0,
+			MGSignal: l.signalG,
 		}
 		if t.arch == unwind.ArchARM64 {
 			o.GReg = 28

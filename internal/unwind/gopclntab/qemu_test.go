@@ -191,7 +191,7 @@ func TestLiveARM64(t *testing.T) {
 			checkStacks(t, samples, 0.99)
 			checkOrder(t, samples, "main.deeper", "main.recursion.func1", "runtime.goexit")
 			checkOrder(t, samples, "main.clock", "main.main.func1", "runtime.goexit")
-			checkOrder(t, samples, "runtime.copystack", "runtime.morestack", "main.deeper", "main.recursion.func1")
+			checkGrowth(t, samples)
 			checkOrder(t, samples, "runtime.mallocgc", "runtime.goexit")
 		})
 		t.Run(v+"/cgo", func(t *testing.T) {

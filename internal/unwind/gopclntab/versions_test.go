@@ -60,6 +60,7 @@ func testOffsets(t *testing.T, b build, version string) {
 	want := Offsets{
 		GReg: 14, TLSG: -8,
 		GStackHi: d["g.stack"] + d["stack.hi"], GM: d["g.m"], MCurg: d["m.curg"], MG0: d["m.g0"],
+		MGSignal: d["m.gsignal"],
 		GSchedSP: d["g.sched"] + d["gobuf.sp"], GSchedPC: d["g.sched"] + d["gobuf.pc"],
 		GSchedBP: d["g.sched"] + d["gobuf.bp"], GSchedLR: d["g.sched"] + d["gobuf.lr"],
 	}
