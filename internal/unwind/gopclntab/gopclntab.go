@@ -34,8 +34,8 @@ const (
 
 	headerSize = 8 + 8*8
 
-	maxFuncs = 16 << 20  // the largest programs have some 300,000
-	maxPart  = 512 << 20 // bytes of one part of the table
+	maxFuncs = 4 << 20   // the largest programs have some 300,000
+	maxPart  = 128 << 20 // bytes of what is read as a whole; the largest programs have some 30 MiB
 )
 
 // Table is the pc-line table of one executable. It keeps the places of its parts and a small cache of file blocks, not
@@ -95,6 +95,8 @@ func (t *Table) HasInlining() bool { return t.gofunc != 0 }
 
 // parseHeader checks the header at base, of which limit bytes of the file follow in its segment.
 func parseHeader(f *elffile.File, mem *pager, base unwind.FileAddr, limit uint64) (*Table, error) {
+	_, n, _ := mem.offset(base)
+	limit = min(limit, n) // as much as is in the file
 	var h [headerSize]byte
 	if limit < headerSize || !mem.read(h[:], base) {
 		return nil, fmt.Errorf("reading header: %w", errDamaged)
