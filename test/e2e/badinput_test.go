@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -165,6 +166,9 @@ func TestCorrupt(t *testing.T) {
 	}
 	survives(t, s)
 	all := stop(t, s)
+	if n := all.Metrics.Sum("unwind_table_errors"); n < 5 {
+		t.Errorf("%v tables could not be built", n)
+	}
 	for name, cpu := range want {
 		report := analysis.Judge(static, all.Samples.PID(pids[name]))
 		delivered(t, name, report.Samples, cpu)
@@ -175,7 +179,7 @@ func TestCorrupt(t *testing.T) {
 // TestHangingFileSystem runs a program from a file system that stops answering: nobody waits for it.
 func TestHangingFileSystem(t *testing.T) {
 	needRoot(t)
-	program := build(t, "go")
+	program := build(t, "c-static")
 	text, err := os.ReadFile(program.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -185,14 +189,16 @@ func TestHangingFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := fs.Close(); err != nil {
+	closeOnce := sync.OnceValue(fs.Close) // before the program is waited for: it may hang in a page fault
+	t.Cleanup(func() {
+		if err := closeOnce(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	// A shell executes the program: a Go process that forks waits for its child's exec with a processor in its hands, which
 	// the file system's server may need.
 	r := launched(t)(program.Launch(exec.Command("sh", "-c", "exec "+filepath.Join(dir, "hot"))))
+	time.Sleep(time.Second) // by now it has all of its pages
 	fs.Hang()
 	s := start(t, harness.Options{ReportInterval: 500 * time.Millisecond})
 	survives(t, s)
@@ -209,8 +215,13 @@ func TestHangingFileSystem(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	if n := all.Samples.PID(r.PID()).Count(); n < 500 {
-		t.Errorf("only %d samples of the program whose file hangs", n)
+	report := analysis.Judge(program, all.Samples.PID(r.PID()))
+	if report.Samples < 500 {
+		t.Errorf("only %d samples of the program whose file hangs", report.Samples)
+	}
+	show(t, report)
+	if err := closeOnce(); err != nil {
+		t.Error(err)
 	}
 	r.Stop()
 }

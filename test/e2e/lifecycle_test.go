@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"syscall"
@@ -41,13 +42,32 @@ func stopChild(t *testing.T, c *harness.Child) harness.ChildResult {
 	return r
 }
 
+// everybodys copies the test's executable to where any user may execute it.
+func everybodys(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hostprofiles-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copyTo(t, workloads.Built{Path: self}, dir).Path
+}
+
 // TestCapabilities profiles as a user that is not root, with six capabilities.
 func TestCapabilities(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("giving another user capabilities takes root")
 	}
-	program := build(t, "c")
+	program, self := build(t, "c"), everybodys(t)
 	c := startChild(t, harness.ChildOptions{Below: cache(t)}, func(cmd *exec.Cmd) {
+		cmd.Path = self
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
 			AmbientCaps: []uintptr{

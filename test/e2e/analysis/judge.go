@@ -20,6 +20,8 @@ type Report struct {
 	Chains int
 	// Complete are those whose stack ends at the thread's root, by what the profile says and by the outermost frame.
 	Complete int
+	// Gone are those of the complete ones that fell into exec or exit, where there is no user stack to be walked.
+	Gone int
 	// Kernel are those in kernel mode, KernelComplete those of them whose user stack is complete.
 	Kernel, KernelComplete int
 	// Nameable are the frames (not events) of distinct stacks in functions that have a symbol, Named those with the right
@@ -68,9 +70,9 @@ func (r Report) String() string {
 	for _, f := range sortedKeys(r.ByFunction) {
 		shares = append(shares, f+" "+part(r.ByFunction[f], r.Covered))
 	}
-	return fmt.Sprintf("%s: %d samples, covered %s (%s), chains %s, complete %s, kernel mode %d (complete %s), named %s of %d frames, stops %v",
+	return fmt.Sprintf("%s: %d samples, covered %s (%s), chains %s, complete %s (%d in exec or exit), kernel mode %d (complete %s), named %s of %d frames, stops %v",
 		r.Program, r.Samples, part(r.Covered, r.Samples), strings.Join(shares, ", "), part(r.Chains, r.Covered),
-		part(r.Complete, r.Samples), r.Kernel, part(r.KernelComplete, r.Kernel), part(r.Named, r.Nameable), r.Nameable, r.Stops)
+		part(r.Complete, r.Samples), r.Gone, r.Kernel, part(r.KernelComplete, r.Kernel), part(r.Named, r.Nameable), r.Nameable, r.Stops)
 }
 
 const maxWrong = 6 // examples of each kind of mistake
@@ -88,6 +90,7 @@ type verdict struct {
 	share  int // index in the truth, -1 for none
 	chain  bool
 	rooted bool
+	gone   bool
 }
 
 func (j *judge) add(s Sample) {
@@ -110,9 +113,12 @@ func (j *judge) add(s Sample) {
 			j.example(0, "wrong chain: ", s)
 		}
 	}
-	complete := s.StopReason == "" && v.rooted
+	complete := s.StopReason == "" && (v.rooted || v.gone)
 	if complete {
 		j.Complete += s.Count
+		if !v.rooted {
+			j.Gone += s.Count
+		}
 	} else {
 		j.example(1, "incomplete: ", s)
 	}
@@ -126,7 +132,7 @@ func (j *judge) add(s Sample) {
 
 func (j *judge) stack(s Sample) verdict {
 	user := s.User()
-	v := verdict{share: -1, rooted: len(user) > 0 && j.root(user[len(user)-1])}
+	v := verdict{share: -1, rooted: len(user) > 0 && j.root(user[len(user)-1]), gone: gone(s)}
 	b := j.resolver.built
 	for i, share := range b.Truth {
 		if slices.ContainsFunc(user, func(f Frame) bool { return j.resolver.is(share.Function, f) }) {
@@ -172,6 +178,20 @@ func (j *judge) root(f Frame) bool {
 		names = []string{f.Name()}
 	}
 	return len(names) == 0 || slices.ContainsFunc(names, isRoot)
+}
+
+// gone tells whether the sample was taken where the kernel takes an address space away, or has taken it away.
+func gone(s Sample) bool {
+	for _, f := range s.Frames {
+		if f.Type != "kernel" {
+			return false
+		}
+		switch name, _, _ := strings.Cut(f.Name(), "."); name {
+		case "do_exit", "do_group_exit", "begin_new_exec", "bprm_execve", "exec_binprm", "load_elf_binary", "exit_mmap":
+			return true
+		}
+	}
+	return false
 }
 
 // isRoot knows the first functions of threads.

@@ -41,7 +41,7 @@ func cPrograms() []Program {
 	shallow.Args, shallow.Truth, shallow.Covered, shallow.Complete = []string{"-slice", "1"}, nil, 0, 0.985
 	// No table at all: the walk follows frame pointers, which are not set up yet or not any more in a prologue or epilogue.
 	framePointer := variant("c-framepointer", "{cc}")
-	framePointer.steps[0].argv = append(framePointer.steps[0].argv, strings.Fields(noTables+" -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer")...)
+	framePointer.steps[0].argv = append(framePointer.steps[0].argv, strings.Fields(noTables+" -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-shrink-wrap")...)
 	return []Program{
 		variant("c", "{cc}"),
 		stripped(variant("c-stripped", "{cc}")),
