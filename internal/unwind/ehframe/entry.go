@@ -38,17 +38,17 @@ type entry struct {
 func (s *section) next(off int) (e entry, ok, bad bool) {
 	c := cursor{b: s.data, pos: off}
 	var length uint64
-	wide := false
+	var wide bool
 	for {
 		e.off = c.pos
 		if c.left() < 4 {
 			return e, false, false
 		}
 		length = uint64(c.u32())
-		if length == 0xffffffff {
-			wide, length = true, c.u64()
+		if wide = length == 0xffffffff; wide {
+			length = c.u64()
 		}
-		if length != 0 {
+		if length != 0 || c.bad {
 			break
 		}
 		if s.terminated {
