@@ -40,10 +40,10 @@ type onCPUEvent struct {
 	next   time.Time // of the next change
 
 	// for the count of events for which no program ran
-	count    uint64 // the event's own, ns
-	taken    uint64
-	idle     uint64
-	expected uint64
+	count   uint64 // the event's own, ns
+	taken   uint64
+	idle    uint64
+	missing int64 // events without a program run since the last call of Skipped
 }
 
 // StartOnCPU attaches the on-CPU program to a cpu-clock event on every online CPU. frequency in Hz.
@@ -188,12 +188,9 @@ func (o *OnCPU) account(cpu int, e *onCPUEvent) {
 	}
 	count := binary.NativeEndian.Uint64(b[:])
 	taken := o.taken(cpu)
-	events := (count - e.count) / e.period
-	if got := taken - e.taken; events > got {
-		e.expected = events - got
-	} else {
-		e.expected = 0
-	}
+	// Each change restarts the timer, so whole periods since the last one count. Single events may be counted in the
+	// neighbouring period; over a second that cancels out.
+	e.missing += int64((count-e.count)/e.period) - int64(taken-e.taken)
 	e.count, e.taken = count, taken
 }
 
@@ -202,10 +199,10 @@ func (o *OnCPU) account(cpu int, e *onCPUEvent) {
 func (o *OnCPU) Skipped(idle map[int]uint64) uint64 {
 	for cpu, e := range o.events {
 		now, ok := idle[cpu]
-		if ok && now == e.idle {
-			o.skipped += e.expected
+		if ok && now == e.idle && e.missing > 0 {
+			o.skipped += uint64(e.missing)
 		}
-		e.expected, e.idle = 0, now
+		e.missing, e.idle = 0, now
 	}
 	return o.skipped
 }

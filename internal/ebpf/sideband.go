@@ -14,8 +14,8 @@ import (
 
 const (
 	perfAttrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
-	// sidebandPages is a ring's size, a power of two: 256 KiB a CPU, within kernel.perf_event_mlock_kb's default of 516.
-	sidebandPages = 64
+	// sidebandBytes is a ring's size: with its control page just what kernel.perf_event_mlock_kb allows a CPU by default.
+	sidebandBytes = 512 << 10
 
 	// include/uapi/linux/perf_event.h, Linux 6.18
 	miscCommExec = 1 << 13
@@ -113,7 +113,7 @@ func (s *Sideband) Bytes() int {
 	return n
 }
 
-// FDs can be polled: one becomes readable when its ring is a quarter full.
+// FDs can be polled: one becomes readable when its ring is an eighth full.
 func (s *Sideband) FDs() []int {
 	var fds []int
 	for _, r := range s.rings {
@@ -147,14 +147,14 @@ func openSidebandRing(cpu int) (*sidebandRing, error) {
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
-		Wakeup:  uint32(sidebandPages * page / 4),
+		Wakeup:  sidebandBytes / 8,
 		Clockid: unix.CLOCK_MONOTONIC,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("opening a perf event: %w", err)
 	}
-	mem, err := unix.Mmap(fd, 0, (1+sidebandPages)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, 0, page+sidebandBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("mapping a perf ring: %w", err)

@@ -114,13 +114,14 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(3 * time.Second)
+	cmd.Process.Kill()
+	cmd.Wait()
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := e.Shutdown(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
 
 	s := e.Stats()
 	t.Logf("%+v", s)
@@ -146,7 +147,8 @@ func TestEngine(t *testing.T) {
 			t.Logf("%d stopped: %s", n, what)
 		}
 	}
-	if total < 500 || good < total*99/100 {
-		t.Errorf("%d of %d stacks of the workload are as they should be", good, total)
+	want := int(997 * used.Seconds())
+	if total < want*97/100 || good < total*97/100 {
+		t.Errorf("%d of %d stacks of the workload, which used %v, are as they should be", good, total, used)
 	}
 }

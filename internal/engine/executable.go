@@ -15,6 +15,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -118,7 +119,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 }
 
 func (e *Engine) loadFailed(x *process.Executable[*executable], err error) {
-	permanent := errors.Is(err, elffile.ErrNotELF) || errors.Is(err, elffile.ErrUnsupported)
+	permanent := errors.Is(err, elffile.ErrNotELF) || errors.Is(err, elffile.ErrUnsupported) || errors.Is(err, procfs.ErrNotFile)
 	e.executables.Fail(x, err, permanent)
 	e.count.TableErrors++
 	e.log.Debug("reading an executable", zap.String("file", x.File.Path), zap.Error(err))
