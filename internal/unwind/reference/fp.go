@@ -7,9 +7,9 @@ import "github.com/hostprofiles/hostprofiles/internal/unwind"
 //
 //	amd64, arm64   fp -> | caller's fp | return address |
 func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
-	fp, ok := w.reg(w.fp())
+	fp, stop, ok := w.reg(w.fp())
 	if !ok {
-		return frame{}, unwind.StopNoRule, false
+		return frame{}, guessStop(stop), false
 	}
 	if fp == 0 { // what start code leaves behind
 		return frame{}, unwind.StopRoot, false
@@ -19,10 +19,7 @@ func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
 	}
 	callerFP, ra, stop, ok := w.record(unwind.Addr(fp))
 	if !ok {
-		if stop != unwind.StopCopyEnd {
-			stop = unwind.StopNoRule
-		}
-		return frame{}, stop, false
+		return frame{}, guessStop(stop), false
 	}
 	if ra == 0 {
 		return frame{}, unwind.StopRoot, false
@@ -40,17 +37,25 @@ func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
 	return next, 0, true
 }
 
+// guessStop is the reason to stop where a guess fails: that there is no rule, unless the missing memory is somewhere else.
+func guessStop(cause unwind.StopReason) unwind.StopReason {
+	if cause == unwind.StopCopyEnd {
+		return cause
+	}
+	return unwind.StopNoRule
+}
+
 // framePointer steps through code of which it is known that it keeps the chain and that nothing lies between the record
 // and the caller's frame.
 func (w *Walker) framePointer() (next frame, stop unwind.StopReason, ok bool) {
-	fp, ok := w.reg(w.fp())
+	fp, stop, ok := w.reg(w.fp())
 	switch {
 	case !ok:
-		return frame{}, unwind.StopRegister, false
+		return frame{}, stop, false
 	case fp == 0:
 		return frame{}, unwind.StopRoot, false
-	case unwind.Addr(fp) < w.low || fp > ^uint64(0)-16:
-		return frame{}, unwind.StopNoProgress, false
+	case fp%8 != 0 || unwind.Addr(fp) < w.low || fp > ^uint64(0)-16:
+		return frame{}, unwind.StopNoRule, false
 	}
 	callerFP, ra, stop, ok := w.record(unwind.Addr(fp))
 	if !ok {

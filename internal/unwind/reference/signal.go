@@ -25,9 +25,9 @@ var amd64GregOrder = [16]uint8{8, 9, 10, 11, 12, 13, 14, 15, unwind.AMD64RDI, un
 // signal steps from the trampoline to what the signal interrupted. All registers are known there, the pc is exact, and
 // the stack may be another one.
 func (w *Walker) signal() (next frame, stop unwind.StopReason, ok bool) {
-	sp, ok := w.reg(w.sp())
+	sp, stop, ok := w.reg(w.sp())
 	if !ok {
-		return frame{}, unwind.StopRegister, false
+		return frame{}, stop, false
 	}
 	next.exact = true
 	if w.arch == unwind.ArchARM64 {

@@ -58,9 +58,9 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	next = frame{flags: unwind.FrameReturn, low: cfa}
 	next.regs.PC = ra
 	set(&next.regs, w.sp(), uint64(cfa))
-	w.restore(&next.regs, w.fp(), r.FP, r.FPOffset, cfa)
+	w.restore(&next, w.fp(), r.FP, r.FPOffset, cfa)
 	if w.arch == unwind.ArchAMD64 {
-		w.restore(&next.regs, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
+		w.restore(&next, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
 	}
 	return next, 0, true
 }
@@ -72,9 +72,9 @@ func set(r *unwind.Registers, n uint8, v uint64) {
 
 // cfa computes the canonical frame address.
 func (w *Walker) cfa(r unwind.Rule) (cfa unwind.Addr, stop unwind.StopReason, ok bool) {
-	v, ok := w.reg(r.Reg)
+	v, stop, ok := w.reg(r.Reg)
 	if !ok {
-		return 0, unwind.StopRegister, false
+		return 0, stop, false
 	}
 	a := unwind.Addr(v + uint64(int64(r.Offset)))
 	switch r.CFA {
@@ -92,8 +92,8 @@ func (w *Walker) cfa(r unwind.Rule) (cfa unwind.Addr, stop unwind.StopReason, ok
 func (w *Walker) returnAddress(r unwind.Rule, cfa unwind.Addr) (ra unwind.Addr, stop unwind.StopReason, ok bool) {
 	var v uint64
 	if r.RA == unwind.RAReg {
-		if v, ok = w.reg(uint8(r.RAOffset)); !ok {
-			return 0, unwind.StopRegister, false
+		if v, stop, ok = w.reg(uint8(r.RAOffset)); !ok {
+			return 0, stop, false
 		}
 	} else if v, stop, ok = w.word(cfa + unwind.Addr(8*int64(r.RAOffset))); !ok {
 		return 0, stop, false
@@ -109,24 +109,25 @@ func (w *Walker) strip(v uint64) unwind.Addr {
 	return unwind.Addr(v)
 }
 
-// restore sets a register of the caller, if its value can be found; otherwise it stays unknown, which matters only when
-// a rule needs it.
-func (w *Walker) restore(next *unwind.Registers, n uint8, k unwind.SaveKind, off int16, cfa unwind.Addr) {
+// restore sets a register of the caller, if its value can be found; otherwise it is lost, which matters only when a rule
+// needs it.
+func (w *Walker) restore(next *frame, n uint8, k unwind.SaveKind, off int16, cfa unwind.Addr) {
+	var v uint64
+	stop, ok := unwind.StopRegister, false
 	switch k {
 	case unwind.SaveSame:
-		if v, ok := w.reg(n); ok {
-			set(next, n, v)
-		}
+		v, stop, ok = w.reg(n)
 	case unwind.SaveAtCFA:
-		if v, _, ok := w.word(cfa + unwind.Addr(8*int64(off))); ok {
-			set(next, n, v)
-		}
+		v, stop, ok = w.word(cfa + unwind.Addr(8*int64(off)))
 	case unwind.SaveAtFP:
-		if fp, ok := w.reg(w.fp()); ok {
-			if v, _, ok := w.word(unwind.Addr(fp) + unwind.Addr(8*int64(off))); ok {
-				set(next, n, v)
-			}
+		if v, stop, ok = w.reg(w.fp()); ok {
+			v, stop, ok = w.word(unwind.Addr(v) + unwind.Addr(8*int64(off)))
 		}
+	}
+	if ok {
+		set(&next.regs, n, v)
+	} else {
+		next.lost[n] = stop
 	}
 }
 

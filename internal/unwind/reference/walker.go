@@ -56,7 +56,11 @@ type Walker struct {
 	exact  bool
 	leaf   bool
 	pushed bool // the current frame is in the result
+	lost   lost
 }
+
+// lost says of registers why their values could not be restored; zero where nothing is known but that they are lost.
+type lost [32]unwind.StopReason
 
 // Walk appends the frames from the leaf, whose registers are regs, to the root. max bounds len of the result. The
 // frames are valid whatever the reason is why it stopped; a caller in no executable mapping is not among them. After any
@@ -65,7 +69,7 @@ func (w *Walker) Walk(regs *unwind.Registers, arch unwind.Arch, mem unwind.Memor
 	dst []unwind.RawFrame, max int) ([]unwind.RawFrame, unwind.StopReason) {
 	w.arch, w.mem, w.lookup = arch, mem, lookup
 	w.regs, w.flags, w.exact, w.leaf, w.pushed = *regs, 0, true, true, false
-	w.low = unwind.Addr(regs.Reg[w.sp()])
+	w.low, w.lost = unwind.Addr(regs.Reg[w.sp()]), lost{}
 	return w.Resume(dst, max)
 }
 
@@ -88,7 +92,7 @@ func (w *Walker) Resume(dst []unwind.RawFrame, max int) ([]unwind.RawFrame, unwi
 		if !ok {
 			return dst, stop
 		}
-		w.regs, w.flags, w.low, w.exact = next.regs, next.flags, next.low, next.exact
+		w.regs, w.flags, w.low, w.exact, w.lost = next.regs, next.flags, next.low, next.exact, next.lost
 		w.leaf, w.pushed = false, false
 	}
 }
@@ -99,6 +103,7 @@ type frame struct {
 	flags unwind.FrameFlags
 	low   unwind.Addr
 	exact bool
+	lost  lost
 }
 
 func (w *Walker) find(pc unwind.Addr, flags unwind.FrameFlags) (Code, unwind.StopReason, bool) {
@@ -120,10 +125,13 @@ func (w *Walker) fp() uint8 {
 	return unwind.AMD64RBP
 }
 
-// reg returns a register's value if it is known.
-func (w *Walker) reg(n uint8) (uint64, bool) {
-	if n >= 32 || w.regs.Known&(1<<n) == 0 {
-		return 0, false
+// reg returns a register's value if it is known, and otherwise the reason to stop where it is needed.
+func (w *Walker) reg(n uint8) (v uint64, stop unwind.StopReason, ok bool) {
+	switch {
+	case n < 32 && w.regs.Known&(1<<n) != 0:
+		return w.regs.Reg[n], 0, true
+	case n < 32 && w.lost[n] != 0:
+		return 0, w.lost[n], false
 	}
-	return w.regs.Reg[n], true
+	return 0, unwind.StopRegister, false
 }

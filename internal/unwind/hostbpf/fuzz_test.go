@@ -1,0 +1,162 @@
+package hostbpf_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tablebuild"
+)
+
+// source turns fuzzing input into choices; when it is used up, all choices are zero.
+type source struct{ b []byte }
+
+func (s *source) byte() byte {
+	if len(s.b) == 0 {
+		return 0
+	}
+	c := s.b[0]
+	s.b = s.b[1:]
+	return c
+}
+
+func (s *source) n(n int) int { return int(s.byte()) % n }
+
+func (s *source) word() (v uint64) {
+	for range 8 {
+		v = v<<8 | uint64(s.byte())
+	}
+	return v
+}
+
+const (
+	codeAt  = 0x5555_0000_0000
+	stackAt = 0x7ffc_0000_1000
+)
+
+// address is one that a walk may meet: code, stack, or anything.
+func (s *source) address(words int) uint64 {
+	switch c := s.byte(); c % 8 {
+	case 0, 1, 2:
+		return codeAt + uint64(c/8%3)*0x2000 + uint64(s.byte())*8
+	case 3, 4, 5:
+		return stackAt + 8*uint64(s.n(words+2))
+	case 6:
+		return uint64(c / 8)
+	default:
+		return s.word()
+	}
+}
+
+func (s *source) rule(arch unwind.Arch) unwind.Rule {
+	small := func() int16 { return int16(int8(s.byte())) / 4 }
+	r := unwind.Rule{CFA: unwind.CFAKind(s.n(8)), RAOffset: -1}
+	r.Reg = [...]uint8{unwind.AMD64RSP, unwind.AMD64RBP, unwind.AMD64RBX, unwind.AMD64R8 + 2}[s.n(4)]
+	if arch == unwind.ArchARM64 {
+		r.Reg = [...]uint8{unwind.ARM64SP, unwind.ARM64FP, unwind.ARM64SP, 9}[s.n(4)]
+	}
+	if r.CFA == unwind.CFAGoSwitch {
+		return unwind.Rule{CFA: r.CFA} // with sp as its register it is arm64's asmcgocall, of which the C code knows nothing
+	}
+	r.Offset, r.Offset2 = 8*int32(small()), small()
+	if r.CFA == unwind.CFAPLT {
+		r.Offset2 = int16(s.n(16)) // as package ehframe makes them
+	}
+	r.FP, r.FPOffset = unwind.SaveKind(s.n(4)), small()
+	if arch == unwind.ArchAMD64 {
+		r.BX, r.BXOffset = unwind.SaveKind(s.n(4)), small()
+	}
+	switch s.n(8) {
+	case 0:
+		r.RA, r.RAOffset = unwind.RAReg, int16(s.n(32))
+		if r.RAOffset == unwind.AMD64RBX {
+			r.RAOffset = unwind.AMD64RDI // the C code would take the caller's rbx
+		}
+	case 1:
+		r.RAOffset = small()
+	case 2, 3:
+		r.FP, r.FPOffset = unwind.SaveAtCFA, -2 // what nearly every frame has
+	}
+	return r
+}
+
+func (s *source) table(arch unwind.Arch) *unwind.Table {
+	var b tablebuild.Builder
+	at := unwind.FileAddr(0x1000)
+	for range s.n(32) {
+		if b.Add(at, s.rule(arch)) != nil {
+			break
+		}
+		at += 1 + unwind.FileAddr(s.byte())*unwind.FileAddr(1+s.n(3)*7)
+	}
+	return b.Table(at)
+}
+
+// tape makes a process of three mappings and a stack.
+func (s *source) tape(arch unwind.Arch) *tape.Tape {
+	p := &tape.Tape{Arch: arch, MaxFrames: 1 + s.n(64)*s.n(20), ThreadPointer: unwind.Addr(s.byte()) * 8}
+	for i := range 3 {
+		m := tape.Mapping{Mapping: unwind.Mapping{Start: unwind.Addr(codeAt + i*0x2000), End: unwind.Addr(codeAt + i*0x2000 + 0x800)}}
+		m.Bias = uint64(m.Start) - 0x1000
+		switch c := s.n(16); c {
+		case 0:
+		case 1:
+			m.NoTable = true
+		default:
+			m.Table = s.table(arch)
+			if c > 12 {
+				m.Go = &gopclntab.Offsets{GReg: 14, GM: 48, MG0: 0, MCurg: 24, GSchedSP: 56, GSchedPC: 64, GSchedBP: 96, GSchedLR: 88}
+			}
+		}
+		p.Mappings = append(p.Mappings, m)
+	}
+	words := 16 + s.n(240)
+	stack := make([]byte, 0, 8*words)
+	for range words {
+		stack = binary.LittleEndian.AppendUint64(stack, s.address(words))
+	}
+	p.Memory.Add(stackAt, stack)
+	if s.n(4) == 0 { // another one, apart
+		p.Memory.Add(stackAt+unwind.Addr(len(stack))+4096, stack)
+	}
+	for i := range p.Registers.Reg {
+		p.Registers.Reg[i] = s.address(words)
+	}
+	p.Registers.Known = 0xffff
+	sp := unwind.AMD64RSP
+	if arch == unwind.ArchARM64 {
+		p.Registers.Known, sp = 0xffffffff, unwind.ARM64SP
+	}
+	if s.n(8) != 0 {
+		p.Registers.Reg[sp] = stackAt + 8*uint64(s.n(8))
+	}
+	p.Registers.PC = unwind.Addr(s.address(words))
+	return p
+}
+
+// FuzzWalk: hostile registers, memory and tables crash nothing, and everyone finds the same.
+func FuzzWalk(f *testing.F) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 64 {
+		b := make([]byte, 4000)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		f.Add(b)
+	}
+	all := map[unwind.Arch]hosts{
+		unwind.ArchAMD64: startHosts(f, unwind.ArchAMD64),
+		unwind.ArchARM64: startHosts(f, unwind.ArchARM64),
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for arch, h := range all {
+			s := source{b}
+			p := s.tape(arch)
+			load(t, h, p.Mappings)
+			compare(t, h, p, &p.Memory)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package hostbpf_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
+)
+
+// hosts are both variants for one architecture.
+type hosts map[hostbpf.Variant]*hostbpf.Host
+
+func startHosts(t testing.TB, arch unwind.Arch) hosts {
+	t.Helper()
+	h := hosts{}
+	for _, v := range hostbpf.Variants() {
+		host, err := hostbpf.Start(arch, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h[v] = host
+		t.Cleanup(func() {
+			if err := host.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return h
+}
+
+func load(t testing.TB, h hosts, mappings []tape.Mapping) {
+	t.Helper()
+	for v, host := range h {
+		if err := host.Load(mappings); err != nil {
+			t.Fatalf("%s: %v", v, err)
+		}
+	}
+}
+
+// rule is the one by which the caller of a frame is found.
+func rule(code tape.Code, f unwind.RawFrame) unwind.Rule {
+	c, _, ok := code.Find(f.LookupAddr())
+	if !ok {
+		return unwind.Rule{}
+	}
+	return c.Table.Lookup(c.Mapping.FileAddr(f.LookupAddr()))
+}
+
+// known says in which of the ways that are known the C code differs from the reference walker; empty if in none. All but the
+// one of arm64 take hostile memory.
+func known(code tape.Code, got []unwind.RawFrame, gotStop unwind.StopReason, want []unwind.RawFrame, wantStop unwind.StopReason) string {
+	if gotStop != unwind.StopMemory && gotStop != unwind.StopRegister || len(got) == 0 || len(got) > len(want) ||
+		!slices.Equal(got, want[:len(got)]) {
+		return ""
+	}
+	r := rule(code, got[len(got)-1])
+	switch {
+	case r.CFA == unwind.CFANone && len(got) == len(want) && wantStop == unwind.StopNoRule:
+		return "a guess that fails for lack of a register or memory has that as its reason, not the lack of a rule"
+	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister:
+		return "after a guess arm64's stack pointer is not known; then the reference walker goes on guessing"
+	case r.FP == unwind.SaveAtFP || r.BX == unwind.SaveAtFP:
+		return "a register that was saved relative to a frame pointer that is lost ends the walk at once"
+	case r.FP == unwind.SaveAtCFA && r.FPOffset == -2 && r.RA == unwind.RAAtCFA && r.RAOffset == -1:
+		return "the frame pointer and the return address are read together"
+	}
+	return ""
+}
+
+// show writes frames one a line.
+func show(code tape.Code, frames []unwind.RawFrame, stop unwind.StopReason) string {
+	var b strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&b, "  %#x %d %d %v\n", f.A, f.Runtime, f.Flags, rule(code, f))
+	}
+	fmt.Fprintf(&b, "  %v\n", stop)
+	return b.String()
+}
+
+// compare walks a tape with the reference walker and with both variants, and says what differs. The hosts have the tape's
+// mappings.
+func compare(t testing.TB, h hosts, p *tape.Tape, mem unwind.Memory) (frames []unwind.RawFrame, stop unwind.StopReason) {
+	t.Helper()
+	code := tape.Code(p.Mappings)
+	w := code.Walker(p.Arch, &p.Registers, p.ThreadPointer, mem)
+	frames, stop = w.Walk(&p.Registers, p.Arch, mem, code, nil, p.MaxFrames)
+	s := &hostbpf.Sample{Registers: p.Registers, ThreadPointer: p.ThreadPointer}
+	for _, v := range hostbpf.Variants() {
+		if err := h[v].Constant("max_frames", uint32(p.MaxFrames)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := h[v].Take(s, mem)
+		if err != nil {
+			t.Fatalf("%s: %v", v, err)
+		}
+		got, gotStop := r.Finish(s, p.Arch, code, mem, p.MaxFrames)
+		if gotStop != stop || !slices.Equal(got, frames) {
+			if why := known(code, got, gotStop, frames, stop); why == "" {
+				t.Errorf("%s on %v (stopped at line %d: %v):\n%s, the reference walker:\n%s", v, p.Arch, r.StopLine, r.StopReason(),
+					show(code, got, gotStop), show(code, frames, stop))
+			}
+		}
+	}
+	return frames, stop
+}
