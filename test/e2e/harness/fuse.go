@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +20,12 @@ type FUSE struct {
 	fd    int
 	hangs atomic.Bool
 	done  chan struct{}
+	guard *exec.Cmd
 }
+
+// fuseLife bounds the life of a file system: a thread that waits for one cannot be killed, nor can its process, so
+// another process unmounts it if this one comes to grief.
+const fuseLife = "120"
 
 // Operations, enum fuse_opcode.
 const (
@@ -54,6 +61,11 @@ func MountFUSE(dir string, text []byte) (*FUSE, error) {
 	}
 	f := &FUSE{dir: dir, text: text, fd: fd, done: make(chan struct{})}
 	go f.serve()
+	f.guard = exec.Command("sh", "-c", `sleep "$1"; umount -f "$2"`, "sh", fuseLife, dir)
+	f.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := f.guard.Start(); err != nil {
+		return nil, fmt.Errorf("guarding the FUSE file system at %s: %w", dir, errors.Join(err, f.Close()))
+	}
 	return f, nil
 }
 
@@ -62,6 +74,10 @@ func (f *FUSE) Hang() { f.hangs.Store(true) }
 
 // Close unmounts, which ends every request that hangs with an error.
 func (f *FUSE) Close() error {
+	if f.guard.Process != nil {
+		_ = syscall.Kill(-f.guard.Process.Pid, syscall.SIGKILL)
+		_ = f.guard.Wait()
+	}
 	err := unix.Unmount(f.dir, unix.MNT_FORCE|unix.MNT_DETACH)
 	if err == nil {
 		<-f.done
