@@ -67,6 +67,7 @@ enum limits {
 	RECORD_WORDS = 4096, /* words of all frames, registers and the stack copy together */
 	STACK_COPY_BYTES = 16384,
 	COPY_CHUNK = 4096,
+	WAKE_INTERVAL = 10000000, /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
 
 	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */
@@ -190,7 +191,8 @@ struct registers {
 struct counters {
 	__u64 taken;
 	__u64 lost_ring;
-	__u64 reserved[6];
+	__u64 last_wake; /* time of the last wake-up for something unknown, CLOCK_MONOTONIC ns */
+	__u64 reserved[5];
 };
 
 enum trigger {

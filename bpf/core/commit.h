@@ -72,6 +72,20 @@ INLINE __u32 copy_limit(__u64 fill)
 	return fill > ring_copy_bytes / 4 ? STACK_COPY_BYTES / 4 : STACK_COPY_BYTES;
 }
 
+/*
+ * Whether to wake the reader now rather than to let it poll: the ring fills up, or something runs
+ * that BPF does not know and every further sample of which would cost a copy.
+ */
+INLINE int wakes_reader(const struct sample *h, struct counters *c, __u64 fill)
+{
+	if (fill > ring_wake_bytes)
+		return 1;
+	if (!can_resume(h->stop) || h->time - c->last_wake < WAKE_INTERVAL)
+		return 0;
+	c->last_wake = h->time;
+	return 1;
+}
+
 INLINE void commit(struct scratch *s, struct counters *c)
 {
 	struct sample *h = &s->record.sample;
@@ -97,7 +111,7 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	if (size > sizeof(s->record))
 		size = sizeof(s->record);
 	if (bpf_ringbuf_output(&ring, &s->record, size,
-			       fill > ring_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+			       wakes_reader(h, c, fill) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
 		c->lost_ring++;
 }
 

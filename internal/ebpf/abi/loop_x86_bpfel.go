@@ -35,7 +35,8 @@ type LoopCounters struct {
 	_        structs.HostLayout
 	Taken    uint64
 	LostRing uint64
-	Reserved [6]uint64
+	LastWake uint64
+	Reserved [5]uint64
 }
 
 type LoopFrameWord uint32
@@ -70,6 +71,7 @@ const (
 	LoopLimitsRECORD_WORDS      LoopLimits = 4096
 	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 16384
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
+	LoopLimitsWAKE_INTERVAL     LoopLimits = 10000000
 	LoopLimitsNUM_REGS          LoopLimits = 32
 	LoopLimitsBLOCK_ROWS        LoopLimits = 64
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
