@@ -37,7 +37,10 @@ func main() {
 			fmt.Println(err)
 		}
 	}()
-	report("machine", setUp())
+	// Packages look at /proc when they are initialized, so there has to be one before this program really begins.
+	if len(os.Args) == 1 && report("machine", setUp()) {
+		report("second start", unix.Exec("/init", []string{"/init", "profile"}, os.Environ()))
+	}
 	describe()
 	var programs []workloads.Built
 	text, err := os.ReadFile("/workloads.json")
@@ -165,7 +168,8 @@ func (o outcome) judge(samples analysis.Samples) {
 			wrong = append(wrong, fmt.Sprintf(what, args...))
 		}
 	}
-	demand(float64(r.Samples) > 0.9*want && float64(r.Samples) < 1.1*want, "%d samples, want %.0f", r.Samples, want)
+	// An emulated CPU that the host takes away for a while loses the timer's interrupts of that while.
+	demand(float64(r.Samples) > 0.4*want && float64(r.Samples) < 1.1*want, "%d samples, want %.0f", r.Samples, want)
 	demand(float64(r.Complete) >= 0.99*float64(r.Samples), "%d of %d stacks are complete", r.Complete, r.Samples)
 	demand(float64(r.Chains) >= 0.99*float64(r.Covered), "%d of %d chains are true", r.Chains, r.Covered)
 	demand(r.Named == r.Nameable, "%d of %d names", r.Named, r.Nameable)
