@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 )
 
 // heapBytes estimates what the engine's caches hold.
@@ -66,13 +67,16 @@ func (e *Engine) reportStatus(err error) {
 }
 
 func newStats() Stats {
-	return Stats{Frames: map[string]uint64{}, UnwindErrors: map[UnwindError]uint64{}}
+	return Stats{UnwindErrors: map[UnwindError]uint64{}}
 }
 
 // publishStats makes a snapshot for other goroutines.
 func (e *Engine) publishStats() {
 	s := e.count
-	s.Frames, s.UnwindErrors = maps.Clone(s.Frames), maps.Clone(s.UnwindErrors)
+	s.Frames, s.UnwindErrors = map[string]uint64{}, maps.Clone(s.UnwindErrors)
+	for _, r := range runtimes.All() {
+		s.Frames[r.Name] = e.frames[r.ID]
+	}
 	s.Taken, s.Lost[LostRingFull] = e.kernel.Counts()
 	s.MapBytes = uint64(e.kernel.MapBytes() + e.sideband.Bytes())
 	s.RingBytes = uint64(e.kernel.RingBytes())

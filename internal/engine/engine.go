@@ -24,6 +24,9 @@ const (
 	followInterval = time.Second
 )
 
+// maxRuntimes is how many runtimes a frame's first word can name.
+const maxRuntimes = 32
+
 // Engine turns samples into profiles. All fields below run's are owned by its goroutine.
 type Engine struct {
 	cfg  Config
@@ -64,6 +67,7 @@ type Engine struct {
 	out     *sender
 
 	count        Stats
+	frames       [maxRuntimes]uint64
 	ticks        uint64
 	sweptLost    uint64 // count.SidebandLost at the last sweep
 	lastStatus   string

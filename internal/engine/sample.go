@@ -122,8 +122,12 @@ func (e *Engine) deliver(k *stack) {
 		locations = append(locations, e.nativeLocation(k.state.p, f))
 	}
 	e.locations = locations
-	e.count.Frames["kernel"] += uint64(len(k.kernel))
-	e.count.Frames["native"] += uint64(len(k.user))
+	for _, f := range k.kernel {
+		e.frames[f.Runtime%maxRuntimes]++
+	}
+	for _, f := range k.user {
+		e.frames[f.Runtime%maxRuntimes]++
+	}
 	s := profile.Sample{
 		Resource: k.state.resource, ThreadID: int(k.tid), ThreadName: k.comm,
 		Time: e.clock.wall(k.time), Stack: locations,
