@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compiles src into the small ELF files of this directory and writes the golden tables of internal/unwind/ehframe anew.
-# Needs gcc, clang and their cross compilers for arm64 (Debian: gcc clang llvm gcc-aarch64-linux-gnu); what is committed
-# was made with gcc 12.2 and clang 14.
+# Needs gcc, clang, their cross compilers for arm64, lld and mold (Debian: gcc clang llvm lld mold
+# gcc-aarch64-linux-gnu); what is committed was made with gcc 12.2, clang and lld 14, mold 1.10.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,6 +18,14 @@ clang $small -s -O2 -o clang_amd64.elf src/frames.c
 $arm-gcc $small -s -O2 -mbranch-protection=standard -o gcc_arm64.elf src/frames.c
 clang --target=$arm -fuse-ld="$(command -v $arm-ld)" $small -s -O2 -o clang_arm64.elf src/frames.c
 $arm-gcc $small -s -o cfi_arm64.elf src/cfi_arm64.s
+
+# linkers that do not describe the stubs of imported functions
+lld="$small -s -O2 -fuse-ld=lld -Wl,-z,lazy"
+clang $lld -o lld_amd64.elf src/frames.c
+gcc $lld -fcf-protection=full -Wl,-z,force-ibt -o lld_ibt_amd64.elf src/frames.c
+gcc $small -s -O2 -fuse-ld=mold -Wl,-z,lazy -o mold_amd64.elf src/frames.c
+clang --target=$arm $lld -o lld_arm64.elf src/frames.c
+$arm-gcc $small -s -O2 -mbranch-protection=standard -Wl,-z,lazy -Wl,-z,force-bti -o bti_arm64.elf src/frames.c
 
 # .debug_frame instead of .eh_frame, in the versions of DWARF and ways of compression
 plain="-O2 -g -fno-asynchronous-unwind-tables -fno-unwind-tables -Wl,-z,lazy"

@@ -22,6 +22,10 @@ func (s *scanner) scanAMD64(b []byte, at unwind.FileAddr, from, to int) {
 			s.syscallAMD64(b[:i+1], at)
 		case b[i] == 0xe8 && i+5 <= len(b):
 			s.directCall(b, i, at)
+		case b[i] == 0x25 && b[i-1] == 0xff:
+			s.stubAMD64(b, i-1, at)
+		case b[i] == 0x68:
+			s.lazyAMD64(b, i, at)
 		}
 	}
 }

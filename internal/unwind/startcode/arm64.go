@@ -38,6 +38,8 @@ func (s *scanner) scanARM64(b []byte, at unwind.FileAddr, from, to int) {
 			case (before == armExit || before == armExitW) && isBLR(word(i-8)):
 				s.foundStart(here-8, here+4)
 			}
+		case isStubEnd(w):
+			s.stubARM64(word, i, at)
 		case isBL(w):
 			first := i - 4
 			if word(first) == armSignExtendX0 {

@@ -29,13 +29,14 @@ const (
 	maxGaps = 1 << 20
 	// maxFound bounds the places of each kind; real files have less than ten.
 	maxFound = 1024
+	maxStubs = 1 << 16
 	// maxEntry is how long the code at the entry point may be up to its first call.
 	maxEntry = 64
 
 	chunk = 256 << 10
 	// before and after are what scan may look at around each position: more than the patterns have.
 	before = 32
-	after  = 8
+	after  = 16
 )
 
 // Stats says what was found.
@@ -45,6 +46,7 @@ type Stats struct {
 	Starts      int    // places that call main, a thread's start function, or what clone was given
 	Trampolines int    // of signal handlers
 	Syscalls    int    // instructions around clone's system call
+	Stubs       int    // jumps to imported functions
 }
 
 // span is a range of addresses that gets a rule.
@@ -134,6 +136,7 @@ type scanner struct {
 	spans      []span // that need no more evidence once there is a trampoline
 	trampoline []span
 	syscalls   []span
+	stubs      []span
 	entrySpan  span
 }
 
@@ -269,8 +272,8 @@ func (s *scanner) table() *unwind.Table {
 		all = append(all, s.entrySpan)
 	}
 	s.stats.Syscalls = len(s.syscalls)
-	all = append(all, s.syscalls...)
-	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	all = append(append(all, s.syscalls...), s.stubs...)
+	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	var b tablebuild.Builder
 	var end unwind.FileAddr
 	for _, x := range all {
