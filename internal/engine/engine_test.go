@@ -37,6 +37,22 @@ __attribute__((noinline)) void outer(int n) { middle(n); sink++; }
 int main(void) { for (;;) outer(100000); }
 `
 
+// compile makes a program without frame pointers and tail calls.
+func compile(t testing.TB, source string) (bin string) {
+	t.Helper()
+	dir := t.TempDir()
+	src := filepath.Join(dir, "program.c")
+	bin = filepath.Join(dir, "program")
+	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gcc := exec.Command("gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", bin, src)
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
 // collected is what a test's sink got.
 type collected struct {
 	t       *testing.T
@@ -93,14 +109,7 @@ func (c *collected) sink(_ context.Context, p pprofile.Profiles, samples int) er
 
 func TestEngine(t *testing.T) {
 	needsBPF(t)
-	dir := t.TempDir()
-	src, bin := filepath.Join(dir, "burn.c"), filepath.Join(dir, "burn")
-	if err := os.WriteFile(src, []byte(burner), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", bin, src).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := compile(t, burner)
 	c := &collected{t: t, stacks: map[int64]map[string]int{}, stopped: map[string]int{}}
 	e, err := New(testConfig(), zaptest.NewLogger(t), c.sink)
 	if err != nil {
