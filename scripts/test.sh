@@ -97,6 +97,7 @@ case ${1:-} in
 	stage e2e e2e
 	;;
 full)
+	export HOSTPROFILES_TEST_FULL=1 # tests that take minutes, or download much
 	stage setup scripts/setup.sh generate lint test kernels
 	stage generate scripts/generate.sh check
 	stage lint scripts/lint.sh
