@@ -1,0 +1,261 @@
+package reference
+
+import (
+	"bufio"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// emulator runs a static arm64 program under QEMU's user-mode emulation and talks to its GDB stub (GDB manual, appendix
+// "GDB Remote Serial Protocol").
+type emulator struct {
+	t    *testing.T
+	conn net.Conn
+	r    *bufio.Reader
+	img  *image
+	lo   unwind.Addr // the code
+	hi   unwind.Addr
+
+	stack []byte
+	base  unwind.Addr
+}
+
+func emulate(t *testing.T, path string) *emulator {
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skipf("emulation of arm64 is not installed: %v", err)
+	}
+	socket := filepath.Join(t.TempDir(), "gdb")
+	cmd := exec.Command(qemu, "-cpu", "max", "-g", socket, path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	e := &emulator{t: t}
+	for end := time.Now().Add(10 * time.Second); e.conn == nil; time.Sleep(20 * time.Millisecond) {
+		if e.conn, err = net.Dial("unix", socket); err != nil && time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	e.r = bufio.NewReaderSize(e.conn, 1<<16)
+	r, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := r.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.img, err = (images{}).load(path, r, st.Size()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range e.img.segments {
+		if s.Exec {
+			e.lo, e.hi = unwind.Addr(s.VAddr), unwind.Addr(uint64(s.VAddr)+s.MemSize)
+		}
+	}
+	return e
+}
+
+// ask sends a packet, $data#checksum, and returns the answer's data.
+func (e *emulator) ask(data string) string {
+	sum := byte(0)
+	for _, c := range []byte(data) {
+		sum += c
+	}
+	if _, err := fmt.Fprintf(e.conn, "$%s#%02x", data, sum); err != nil {
+		e.t.Fatal(err)
+	}
+	_ = e.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := e.r.ReadString('$'); err != nil {
+		e.t.Fatal(err)
+	}
+	answer, err := e.r.ReadString('#')
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if _, err := e.r.Discard(2); err != nil {
+		e.t.Fatal(err)
+	}
+	if _, err := e.conn.Write([]byte("+")); err != nil {
+		e.t.Fatal(err)
+	}
+	return answer[:len(answer)-1]
+}
+
+// Read implements unwind.Memory.
+func (e *emulator) Read(a unwind.Addr, b []byte) error {
+	if d := uint64(a - e.base); a >= e.base && d < uint64(len(e.stack)) && uint64(len(b)) <= uint64(len(e.stack))-d {
+		copy(b, e.stack[d:])
+		return nil
+	}
+	got, err := hex.DecodeString(e.ask(fmt.Sprintf("m%x,%x", uint64(a), len(b))))
+	if err != nil || len(got) != len(b) {
+		return errors.New("cannot read")
+	}
+	copy(b, got)
+	return nil
+}
+
+// Find implements Lookup.
+func (e *emulator) Find(a unwind.Addr) (Code, unwind.StopReason, bool) {
+	if a < e.lo || a >= e.hi {
+		return Code{}, unwind.StopNoMapping, false
+	}
+	return Code{Table: e.img.table}, 0, true
+}
+
+func (e *emulator) registers() *unwind.Registers {
+	b, err := hex.DecodeString(e.ask("g")[:33*16])
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r := unwind.Registers{Known: ^uint32(0), PC: unwind.Addr(binary.LittleEndian.Uint64(b[32*8:]))}
+	for i := range r.Reg {
+		r.Reg[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	sp := r.Reg[unwind.ARM64SP]
+	e.base = unwind.Addr(sp)
+	if e.stack, err = hex.DecodeString(e.ask(fmt.Sprintf("m%x,%x", sp, 512))); err != nil {
+		e.stack = nil
+	}
+	return &r
+}
+
+// TestEveryInstructionARM64 does for arm64, emulated, what TestEveryInstruction does: it follows the calls that the
+// program makes and compares each walk with them.
+func TestEveryInstructionARM64(t *testing.T) {
+	for _, c := range []struct {
+		name, compiler string
+		args           []string
+	}{
+		{"gcc", "aarch64-linux-gnu-gcc", []string{"-O2", "-static"}},
+		{"signed", "aarch64-linux-gnu-gcc", []string{"-O2", "-static", "-mbranch-protection=standard"}},
+		// Not clang: before LLVM 15 its rules for arm64 did not hold inside prologues and epilogues.
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := exec.LookPath(c.compiler); err != nil {
+				t.Skipf("a compiler for arm64 is not installed: %v", err)
+			}
+			emulated(t, build(t, c.compiler, "sample.c", c.args...), 8*time.Second)
+		})
+	}
+}
+
+// armCall is a call that has not yet returned.
+type armCall struct{ ra, sp uint64 }
+
+func emulated(t *testing.T, path string, limit time.Duration) {
+	e := emulate(t, path)
+	main := symbolValue(t, path, "main")
+	e.ask(fmt.Sprintf("Z0,%x,4", main))
+	e.ask("c")
+	e.ask(fmt.Sprintf("z0,%x,4", main))
+	r := e.registers()
+	if uint64(r.PC) != main {
+		t.Fatalf("stopped at %#x, not at main", uint64(r.PC))
+	}
+	var w Walker
+	first, stop := w.Walk(r, unwind.ArchARM64, e, e, nil, 100)
+	if stop != unwind.StopRoot {
+		t.Fatalf("the walk from main stops: %v", stop)
+	}
+	outer := first[1:]
+	calls := []armCall{{}}
+	steps, guesses, longjmp, failures := 0, 0, 0, 0
+	for end := time.Now().Add(limit); time.Now().Before(end) && failures < 5; steps++ {
+		before := r
+		if answer := e.ask("s"); !strings.HasPrefix(answer, "T") && !strings.HasPrefix(answer, "S") {
+			break // the program has ended
+		}
+		r = e.registers()
+		pc, sp := uint64(r.PC), r.Reg[unwind.ARM64SP]
+		if isBranchLink(e, before.PC) {
+			calls = append(calls, armCall{uint64(before.PC) + 4, sp})
+		}
+		jumped := inLongjmp(e, before.PC) && !inLongjmp(e, r.PC)
+		for n := len(calls) - 1; n > 0 && (calls[n].sp < sp || calls[n].sp == sp && (calls[n].ra == pc || jumped)); n-- {
+			calls = calls[:n]
+		}
+		if pc == first[1].A && sp >= before.Reg[unwind.ARM64SP] && len(calls) == 1 {
+			break // main has returned
+		}
+		want := []unwind.RawFrame{{A: pc}}
+		for _, c := range slices.Backward(calls[1:]) {
+			want = append(want, unwind.RawFrame{A: c.ra, Flags: unwind.FrameReturn})
+		}
+		want = append(want, outer...)
+		got, stop := w.Walk(r, unwind.ArchARM64, e, e, nil, 100)
+		if stop == unwind.StopRoot && slices.Equal(got, want) {
+			continue
+		}
+		if inLongjmp(e, r.PC) {
+			longjmp++
+			continue
+		}
+		if slices.ContainsFunc(want, func(f unwind.RawFrame) bool {
+			return e.img.table.Lookup(unwind.FileAddr(f.LookupAddr())).CFA == unwind.CFANone
+		}) {
+			guesses++
+			continue
+		}
+		failures++
+		t.Errorf("step %d: %v: %s\n got %x\nwant %x", steps, stop, e.img.table.Lookup(unwind.FileAddr(pc)), got, want)
+	}
+	t.Logf("%d steps, %d in code without rules, %d in longjmp", steps, guesses, longjmp)
+	if steps < 1000 || guesses > 100 || longjmp > 40 {
+		t.Errorf("%d steps, %d in code without rules", steps, guesses)
+	}
+}
+
+// inLongjmp tells whether a lies in glibc's longjmp, whose rules say that the CFA is where the registers are kept.
+func inLongjmp(e *emulator, a unwind.Addr) bool {
+	r := e.img.table.Lookup(unwind.FileAddr(a))
+	return r.CFA == unwind.CFAReg && r.Reg == 0
+}
+
+// isBranchLink tells whether the instruction is bl or blr.
+func isBranchLink(e *emulator, a unwind.Addr) bool {
+	var b [4]byte
+	if e.Read(a, b[:]) != nil {
+		return false
+	}
+	w := binary.LittleEndian.Uint32(b[:])
+	return w>>26 == 0x25 || w&0xfffffc1f == 0xd63f0000
+}
+
+func symbolValue(t *testing.T, path, name string) uint64 {
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range syms {
+		if s.Name == name {
+			return s.Value
+		}
+	}
+	t.Fatalf("no symbol %s", name)
+	return 0
+}
