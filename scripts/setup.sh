@@ -3,26 +3,6 @@
 # Usage: setup.sh [generate|lint|test|kernels]...   (all of the first three by default)
 set -euo pipefail
 
-# Each line: the groups that need it, what shows that it is there (a command, or a file), the package.
-needs() {
-	cat <<'LIST'
-generate,lint,test  gcc                           gcc
-generate            clang-19                      clang-19
-generate            llvm-strip-19                 llvm-19
-generate            /usr/include/bpf/bpf_helpers.h libbpf-dev
-generate            /usr/include/linux/bpf.h      linux-libc-dev
-lint                clang-format-19               clang-format-19
-test                g++                           g++
-test                musl-gcc                      musl-tools
-test                readelf                       binutils
-test                /usr/include/stdlib.h         libc6-dev
-kernels             qemu-system-x86_64            qemu-system-x86
-kernels             qemu-system-aarch64           qemu-system-arm
-kernels             busybox                       busybox-static
-kernels             cpio                          cpio
-LIST
-}
-
 there() { # a command, or a file
 	case $1 in
 	/*) [[ -e $1 ]] ;;
@@ -30,7 +10,8 @@ there() { # a command, or a file
 	esac
 }
 
-# missing GROUP... prints the packages that one of the groups needs and the machine lacks.
+# missing GROUP... prints the packages that one of the groups needs and the machine lacks. Each line of the list: the groups
+# that need it, what shows that it is there (a command, or a file), the package.
 missing() {
 	local groups sign package group
 	while read -r groups sign package; do
@@ -40,7 +21,29 @@ missing() {
 				break
 			fi
 		done
-	done < <(needs) | sort -u
+	done <<'LIST'
+generate,lint,test  gcc                           gcc
+generate            clang-19                      clang-19
+generate            llvm-strip-19                 llvm-19
+generate            /usr/include/bpf/bpf_helpers.h libbpf-dev
+generate            /usr/include/linux/bpf.h      linux-libc-dev
+lint                clang-format-19               clang-format-19
+test                g++                           g++
+test                musl-gcc                      musl-tools
+test                readelf                       binutils
+test                clang                         clang
+test                clang-19                      clang-19
+test                /usr/lib/llvm-19/bin/ld.lld   lld-19
+test                rustc                         rustc
+test                aarch64-linux-gnu-gcc         gcc-aarch64-linux-gnu
+test                aarch64-linux-gnu-g++         g++-aarch64-linux-gnu
+test                qemu-aarch64                  qemu-user
+test                /usr/include/stdlib.h         libc6-dev
+kernels             qemu-system-x86_64            qemu-system-x86
+kernels             qemu-system-aarch64           qemu-system-arm
+kernels             busybox                       busybox-static
+kernels             cpio                          cpio
+LIST
 }
 
 check_go() {
@@ -50,12 +53,20 @@ check_go() {
 	fi
 }
 
+# explain MESSAGE fails with what apt-get had to say: it names the mirror or the package.
+explain() {
+	grep -E '^(E|W|Err)' "$log" >&2 || tail -20 "$log" >&2
+	echo "setup: $1" >&2
+	exit 1
+}
+
 main() {
 	check_go
-	local groups=("$@") packages
+	local groups=("$@") packages list
 	if ((${#groups[@]} == 0)); then groups=(generate lint test); fi
-	mapfile -t packages < <(missing "${groups[@]}")
-	if ((${#packages[@]} == 0)); then return; fi
+	list=$(missing "${groups[@]}")
+	if [[ -z $list ]]; then return; fi
+	mapfile -t packages <<<"$list"
 
 	if ! command -v apt-get >/dev/null; then
 		echo "setup: missing: ${packages[*]} (Debian's names); there is no apt-get here to install them" >&2
@@ -67,21 +78,14 @@ main() {
 	fi
 	echo "setup: installing ${packages[*]}"
 	export DEBIAN_FRONTEND=noninteractive
-	local log
 	log=$(mktemp)
+	trap 'rm -f "$log"' EXIT
 	if ! apt-get -o Acquire::Retries=3 update >"$log" 2>&1 ||
 		! apt-get -o Acquire::Retries=3 install -y --no-install-recommends "${packages[@]}" >>"$log" 2>&1; then
-		grep -E '^(E|W|Err)' "$log" >&2 || tail -20 "$log" >&2
-		echo "setup: installing ${packages[*]} failed; the lines above say which mirror or package" >&2
-		rm -f "$log"
-		exit 1
+		explain "installing ${packages[*]} failed"
 	fi
-	rm -f "$log"
-	mapfile -t packages < <(missing "${groups[@]}")
-	if ((${#packages[@]} != 0)); then
-		echo "setup: still missing after the installation: ${packages[*]}" >&2
-		exit 1
-	fi
+	list=$(missing "${groups[@]}")
+	[[ -z $list ]] || explain "still missing after the installation: ${list//$'\n'/ }"
 }
 
 main "$@"
