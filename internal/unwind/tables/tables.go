@@ -77,6 +77,7 @@ func Build(f *elffile.File) (*unwind.Table, Info, error) {
 	note("start code", err)
 	t, info.Start = Merge(t, start), startStats
 
+	coverReturns(t)
 	info.Rows, info.Rules = len(t.Rows), len(t.Rules)
 	return t, info, errors.Join(errs...)
 }
