@@ -14,7 +14,6 @@ type (
 	registers = abi.LoopRegisters
 	rule      = layout.Rule
 	sample    = abi.LoopSample
-	scratch   = abi.LoopScratch
 )
 
 const maxRules = int(abi.LoopLimitsMAX_RULES)

@@ -83,7 +83,7 @@ func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error
 	}
 	number, at, ok := t.room(len(e.Blocks))
 	if !ok {
-		if number, err = t.grow(len(e.Blocks)); err != nil {
+		if err := t.grow(len(e.Blocks)); err != nil {
 			return TableRef{}, err
 		}
 		if number, at, ok = t.room(len(e.Blocks)); !ok {
@@ -157,23 +157,23 @@ func (t *Tables) room(n int) (number, at int, ok bool) {
 }
 
 // grow makes a slab that has room for n blocks, after dropping those that hold nothing any more. It waits for RCU.
-func (t *Tables) grow(n int) (number int, err error) {
+func (t *Tables) grow(n int) error {
 	t.dropUnused()
 	size := max(n, slabBlocks)
 	t.mu.Lock()
-	number = slices.Index(t.slabs, nil)
+	number := slices.Index(t.slabs, nil)
 	full := number < 0 || t.bytes+size*blockBytes > t.maxBytes
 	used := t.bytes
 	t.mu.Unlock()
 	if full {
-		return 0, fmt.Errorf("%w: %d bytes of unwind tables", ErrNoRoom, used)
+		return fmt.Errorf("%w: %d bytes of unwind tables", ErrNoRoom, used)
 	}
 	spec := t.spec.Copy()
 	spec.Name = "table_slab"
 	spec.MaxEntries = uint32(size)
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
-		return 0, fmt.Errorf("creating a map for unwind tables: %w", err)
+		return fmt.Errorf("creating a map for unwind tables: %w", err)
 	}
 	mem, err := arrayMemory[block](m)
 	if err == nil {
@@ -181,13 +181,13 @@ func (t *Tables) grow(n int) (number int, err error) {
 	}
 	if err != nil {
 		m.Close()
-		return 0, fmt.Errorf("inserting a map for unwind tables: %w", err)
+		return fmt.Errorf("inserting a map for unwind tables: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.slabs[number] = &slab{m: m, mem: mem, extents: newExtents(size)}
 	t.bytes += size * blockBytes
-	return number, nil
+	return nil
 }
 
 // dropUnused frees slabs that hold nothing any more. It waits for RCU.

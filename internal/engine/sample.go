@@ -174,7 +174,6 @@ type processState struct {
 	resource *profile.Resource
 
 	published   bool   // BPF knows its mappings
-	reading     bool   // of /proc/PID/maps
 	elsewhere   bool   // not visible in the collector's pid namespace
 	kernel      bool   // a kernel thread
 	sampledTick uint64 // of the last sample

@@ -49,7 +49,7 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 	if !ok {
 		return reference.Code{}, unwind.StopNoMapping, false
 	}
-	code := reference.Code{Mapping: m.Mapping, Table: noRules}
+	code := reference.Code{Mapping: m.Mapping, Table: noRules{}}
 	x := l.e.executables.Of(m.File)
 	if x == nil {
 		return code, 0, true
@@ -67,7 +67,10 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 }
 
 // noRules is code without unwind information: frame pointers are tried.
-var noRules = &unwind.Table{}
+type noRules struct{}
+
+// Lookup implements reference.Rules.
+func (noRules) Lookup(unwind.FileAddr) unwind.Rule { return unwind.Rule{} }
 
 // walkOn goes on with a walk that BPF could not finish. If it returns an executable, the walk will go on once that was read;
 // otherwise it is over.
