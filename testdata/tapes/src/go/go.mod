@@ -1,0 +1,3 @@
+module tape
+
+go 1.24
