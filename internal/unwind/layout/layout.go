@@ -110,6 +110,7 @@ func goBlock(g *gopclntab.Offsets) (b Block, err error) {
 	_, err = binary.Encode(buf, binary.NativeEndian, &abi.LoopGoTable{
 		TlsG: g.TLSG, TlsGot: uint64(g.TLSGot), G_m: g.GM, M_curg: g.MCurg, M_g0: g.MG0,
 		SchedSp: g.GSchedSP, SchedPc: g.GSchedPC, SchedFp: g.GSchedBP, SchedLr: g.GSchedLR, G_reg: uint32(g.GReg),
+		M_gsignal: g.MGSignal, G_stackHi: g.GStackHi,
 	})
 	if err != nil {
 		return b, fmt.Errorf("encoding where goroutines are: %w", err)
