@@ -115,7 +115,9 @@ struct go_table {
 	__u32 sched_fp;
 	__u32 sched_lr;
 	__u32 g_reg;
-	__u32 reserved[4];
+	__u32 m_gsignal;
+	__u32 g_stack_hi;
+	__u32 reserved[2];
 };
 
 enum mapping_flag {

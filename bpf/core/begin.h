@@ -51,6 +51,7 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->max_frames = max_frames;
 	w->stop = STOP_MAX_FRAMES;
 	w->stop_line = 0;
+	w->switched = 0;
 	w->window_start = ~0ull;
 	w->mapping.start = 0;
 	w->mapping.end = 0;

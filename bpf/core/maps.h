@@ -19,7 +19,8 @@ struct walk {
 	__u32 max_frames;
 	__u32 stop;
 	__u32 stop_line;
-	__u32 base; /* the process's mappings */
+	__u32 switched; /* to a goroutine's stack; once is enough */
+	__u32 base;     /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
 	__u64 window_start;     /* of the stack that is in window; see read_stack() */

@@ -273,13 +273,17 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	return STEP_FRAME;
 }
 
-/* The m of a g that is its g0, as the current one on the system stack must be. */
+/* The m of a g that is its g0 or gsignal, as the current one on the system or signal stack must be.
+ */
 INLINE int go_machine(const struct go_table *go, __u64 g, __u64 *m)
 {
-	__u64 g0;
+	__u64 own;
 
-	return !g || read_user(m, sizeof(*m), g + go->g_m) ||
-	       read_user(&g0, sizeof(g0), *m + go->m_g0) || g0 != g;
+	if (!g || read_user(m, sizeof(*m), g + go->g_m))
+		return -1;
+	if (!read_user(&own, sizeof(own), *m + go->m_g0) && own == g)
+		return 0;
+	return read_user(&own, sizeof(own), *m + go->m_gsignal) || own != g;
 }
 
 /* The thread's m, by the current g: it is in thread-local storage, or still in its register as the
@@ -295,22 +299,25 @@ INLINE int find_go_machine(struct walk *w, const struct go_table *go, __u64 *m)
 	return go_machine(go, w->regs[go->g_reg & (NUM_REGS - 1)], m);
 }
 
+/* The Go part of the table that the last frame was found by. */
+INLINE const struct go_table *find_go_table(struct walk *w)
+{
+	__u32 slab = w->mapping.slab, block = w->mapping.block;
+	void *inner = bpf_map_lookup_elem(&slabs, &slab);
+
+	return inner ? bpf_map_lookup_elem(inner, &block) : 0;
+}
+
 /*
  * Go code on the system stack (g0) that works for a goroutine: the goroutine's own stack goes on at
  * g.m.curg.sched (runtime/runtime2.go; the offsets come with the table). The pc there is exact.
  */
 INLINE int go_switch_step(struct walk *w)
 {
-	__u32 slab = w->mapping.slab, block = w->mapping.block;
+	const struct go_table *go = find_go_table(w);
 	__u64 m, curg, sp, pc, fp;
-	const struct go_table *go;
-	void *inner;
 
-	inner = bpf_map_lookup_elem(&slabs, &slab);
-	if (!inner)
-		return stop(w, STOP_STALE);
-	go = bpf_map_lookup_elem(inner, &block);
-	if (!go || !go->g_m)
+	if (!go || !go->g_m || w->switched)
 		return stop(w, STOP_RUNTIME);
 	if (find_go_machine(w, go, &m) || read_user(&curg, sizeof(curg), m + go->m_curg))
 		return stop(w, STOP_RUNTIME);
@@ -320,6 +327,7 @@ INLINE int go_switch_step(struct walk *w)
 	    read_user(&pc, sizeof(pc), curg + go->sched_pc) ||
 	    read_user(&fp, sizeof(fp), curg + go->sched_fp) || !sp || !pc)
 		return stop(w, STOP_RUNTIME);
+	w->switched = 1;
 	w->known = 0;
 	w->lazy = 0;
 	set_reg(w, REG_SP, sp);
@@ -331,6 +339,45 @@ INLINE int go_switch_step(struct walk *w)
 	w->flags = 0;
 	return STEP_FRAME;
 }
+
+#if defined(__TARGET_ARCH_arm64)
+
+/*
+ * runtime.asmcgocall, which keeps no frame pointer on arm64: on the system stack lie the goroutine
+ * that called and how deep its stack was, or the stack pointer itself if there is none
+ * (runtime/asm_arm64.s; docs/decisions/0010).
+ */
+INLINE int go_cgocall_step(struct walk *w, const struct rule *r)
+{
+	const struct go_table *go = find_go_table(w);
+	__u64 g, depth, hi, cfa, ra, fp, sp = w->regs[REG_SP];
+
+	if (!go || !go->g_m)
+		return stop(w, STOP_RUNTIME);
+	if (!(w->known & (1u << REG_SP)))
+		return stop(w, STOP_REGISTER);
+	if (read_user(&g, sizeof(g), sp + r->offset) ||
+	    read_user(&depth, sizeof(depth), sp + r->offset2))
+		return stop(w, STOP_MEMORY);
+	if (g) {
+		if (read_user(&hi, sizeof(hi), g + go->g_stack_hi))
+			return stop(w, STOP_RUNTIME);
+		depth = hi - depth;
+	}
+	cfa = depth - 8 * (__s64)r->ra_offset;
+	if (read_user(&ra, sizeof(ra), cfa + 8 * (__s64)r->ra_offset) ||
+	    read_user(&fp, sizeof(fp), cfa + 8 * (__s64)r->fp_offset))
+		return stop(w, STOP_MEMORY);
+	w->known = 0;
+	w->lazy = 0;
+	set_reg(w, REG_SP, cfa);
+	set_reg(w, REG_FP, fp);
+	w->pc = strip_pac(ra);
+	w->flags = FRAME_RETURN;
+	return STEP_FRAME;
+}
+
+#endif
 
 /* One native frame: pushes the frame at w->pc and makes w describe its caller. */
 INLINE int do_native_step(struct scratch *s)
@@ -368,6 +415,10 @@ INLINE int do_native_step(struct scratch *s)
 	case CFA_FRAME_POINTER:
 		return frame_pointer_step(w, 0);
 	case CFA_GO_SWITCH:
+#if defined(__TARGET_ARCH_arm64)
+		if (r->reg == REG_SP)
+			return go_cgocall_step(w, r);
+#endif
 		return go_switch_step(w);
 	default:
 		return cfa_step(w, r);

@@ -44,11 +44,13 @@ type Tables struct {
 	spec     *ebpf.MapSpec
 	maxBytes int
 
-	growing sync.Mutex // held by Add, which may wait for RCU
+	growing sync.Mutex     // held while a slab is made, which waits for RCU
+	ahead   sync.WaitGroup // slabs that are made before they are needed
 
 	mu      sync.Mutex // guards what follows, never held while waiting
 	slabs   []*slab    // by number; nil: not there
 	bytes   int
+	free    int // blocks that no table has
 	numbers map[unwind.Rule]uint32
 	rules   []unwind.Rule // by number
 	ruleMem []rule
@@ -65,35 +67,64 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 	if err != nil {
 		return nil, err
 	}
-	return &Tables{
+	t := &Tables{
 		outer: outer, spec: inner, maxBytes: maxBytes, ruleMem: mem,
 		numbers: map[unwind.Rule]uint32{{}: 0},
 		rules:   []unwind.Rule{{}},
 		slabs:   make([]*slab, outer.MaxEntries()),
-	}, nil
+	}
+	t.growAhead()
+	return t, nil
 }
 
 // Add copies a table into the kernel; g is nil unless it is a Go program's. It may wait for RCU (tens of milliseconds).
 func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error) {
-	t.growing.Lock()
-	defer t.growing.Unlock()
 	e, err := layout.Encode(table, g, t.ruleNumber)
 	if err != nil {
 		return TableRef{}, err
 	}
 	number, at, ok := t.room(len(e.Blocks))
 	if !ok {
-		if err := t.grow(len(e.Blocks)); err != nil {
+		if number, at, err = t.makeRoom(len(e.Blocks)); err != nil {
 			return TableRef{}, err
-		}
-		if number, at, ok = t.room(len(e.Blocks)); !ok {
-			return TableRef{}, ErrNoRoom
 		}
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	copy(t.slabs[number].mem[at:], e.Blocks)
+	low := t.free < slabBlocks/4
+	t.mu.Unlock()
+	if low {
+		t.growAhead()
+	}
 	return TableRef{uint32(number), uint32(at), e.Page0, e.Pages, len(e.Blocks)}, nil
+}
+
+// makeRoom finds n blocks in a row in a new slab.
+func (t *Tables) makeRoom(n int) (number, at int, err error) {
+	t.growing.Lock()
+	defer t.growing.Unlock()
+	number, at, ok := t.room(n)
+	if ok {
+		return number, at, nil // somebody else has made it
+	}
+	if err := t.grow(n); err != nil {
+		return 0, 0, err
+	}
+	if number, at, ok = t.room(n); !ok {
+		return 0, 0, ErrNoRoom
+	}
+	return number, at, nil
+}
+
+// growAhead makes a slab in the background, so that the next table need not wait for it.
+func (t *Tables) growAhead() {
+	if !t.growing.TryLock() {
+		return // one is being made
+	}
+	t.ahead.Go(func() {
+		defer t.growing.Unlock()
+		_ = t.grow(slabBlocks) // if there is no room, whoever needs it is told
+	})
 }
 
 // Rule returns the rule for an ELF virtual address, as BPF finds it.
@@ -115,6 +146,7 @@ func (t *Tables) Remove(r TableRef) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.slabs[r.slab].extents.release(int(r.block), r.blocks, time.Now())
+	t.free += r.blocks
 }
 
 // Bytes is the kernel memory of all slabs.
@@ -150,6 +182,7 @@ func (t *Tables) room(n int) (number, at int, ok bool) {
 			continue
 		}
 		if at, ok := s.extents.alloc(n, now); ok {
+			t.free -= n
 			return i, at, true
 		}
 	}
@@ -185,6 +218,7 @@ func (t *Tables) grow(n int) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.free += size
 	t.slabs[number] = &slab{m: m, mem: mem, extents: newExtents(size)}
 	t.bytes += size * blockBytes
 	return nil
@@ -212,6 +246,7 @@ func (t *Tables) takeUnused(now time.Time) map[int]*slab {
 		if s.extents.unused() {
 			unused[i] = s
 			t.bytes -= len(s.mem) * blockBytes
+			t.free -= len(s.mem)
 			t.slabs[i] = nil
 		}
 	}
@@ -224,8 +259,7 @@ func (s *slab) close() {
 }
 
 func (t *Tables) close() {
-	t.growing.Lock()
-	defer t.growing.Unlock()
+	t.ahead.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, s := range t.slabs {

@@ -49,18 +49,20 @@ const (
 )
 
 type LoopGoTable struct {
-	_        structs.HostLayout
-	TlsG     int64
-	TlsGot   uint64
-	G_m      uint32
-	M_curg   uint32
-	M_g0     uint32
-	SchedSp  uint32
-	SchedPc  uint32
-	SchedFp  uint32
-	SchedLr  uint32
-	G_reg    uint32
-	Reserved [4]uint32
+	_         structs.HostLayout
+	TlsG      int64
+	TlsGot    uint64
+	G_m       uint32
+	M_curg    uint32
+	M_g0      uint32
+	SchedSp   uint32
+	SchedPc   uint32
+	SchedFp   uint32
+	SchedLr   uint32
+	G_reg     uint32
+	M_gsignal uint32
+	G_stackHi uint32
+	Reserved  [2]uint32
 }
 
 type LoopLimits uint32
@@ -201,8 +203,10 @@ type LoopScratch struct {
 		MaxFrames   uint32
 		Stop        uint32
 		StopLine    uint32
+		Switched    uint32
 		Base        uint32
 		Count       uint32
+		_           [4]byte
 		Mapping     LoopMapping
 		WindowStart uint64
 		Window      [32]uint64
