@@ -244,7 +244,7 @@ func TestNoStack(t *testing.T) {
 	all, leaf := build(t, "nostack"), build(t, "nostack-leaf")
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	running := []*workloads.Running{run(t, all, workloads.Limits{}), run(t, leaf, workloads.Limits{})}
-	time.Sleep(2 * time.Second)
+	time.Sleep(3 * time.Second)
 	var cpu []time.Duration
 	for _, r := range running {
 		cpu = append(cpu, r.Stop())
@@ -254,7 +254,7 @@ func TestNoStack(t *testing.T) {
 	for i, r := range running {
 		report := analysis.Judge(r.Built, got.Samples.PID(r.PID()))
 		delivered(t, r.Name, report.Samples, cpu[i])
-		atLeast(t, "stacks that stop where memory ends", report.Stops["memory"], report.Samples, 0.9)
+		atLeast(t, "stacks that stop where memory ends", report.Stops["memory"], report.Samples, 0.8)
 		if i == 1 {
 			named := got.Samples.PID(r.PID()).Where(func(s analysis.Sample) bool { return hasName(s, "burn_without_stack") })
 			atLeast(t, "stacks with the leaf", named.Count(), report.Samples, 0.9)

@@ -29,6 +29,7 @@ func startCollector(t *testing.T, interval time.Duration) *harness.Collector {
 // did not end.
 func TestCollectorTerminates(t *testing.T) {
 	c := startCollector(t, time.Hour)
+	warmUp()
 	r := runOne(build(t, "c"), truthCPU)
 	samples, err := c.Terminate()
 	if err != nil {

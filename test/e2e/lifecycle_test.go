@@ -76,6 +76,7 @@ func TestCapabilities(t *testing.T) {
 			},
 		}
 	})
+	warmUp()
 	ran := runOne(program, truthCPU)
 	r := stopChild(t, c)
 	if ran.err != nil {

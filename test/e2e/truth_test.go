@@ -110,10 +110,31 @@ func judge(t *testing.T, r ran, samples analysis.Samples) {
 	show(t, report)
 }
 
+// warmUp lets a receiver get to know the machine, for tests of something else than its start.
+func warmUp() { time.Sleep(2 * time.Second) }
+
+// TestColdStart runs a program from the moment on at which the receiver has started: nothing is known yet of any process.
+func TestColdStart(t *testing.T) {
+	c := build(t, "c")
+	for range 3 {
+		s := start(t, harness.Options{Keep: ours(cache(t))})
+		r := runOne(c, 500*time.Millisecond)
+		all := stop(t, s)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		report := analysis.Judge(c, all.Samples.PID(r.pid))
+		delivered(t, c.Name, report.Samples, r.cpu)
+		atLeast(t, "stacks that end at the root", report.Complete, report.Samples, 0.95)
+		show(t, report)
+	}
+}
+
 // TestDepth walks 1,100 recursive calls: max_frames of them are there, and the sample says why it is not complete.
 func TestDepth(t *testing.T) {
 	deep := build(t, "recurse-1100")
 	s := start(t, harness.Options{Keep: ours(cache(t))})
+	warmUp()
 	r := runOne(deep, time.Second)
 	all := stop(t, s)
 	if r.err != nil {
