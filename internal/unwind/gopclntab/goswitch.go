@@ -15,27 +15,23 @@ type Switcher struct {
 	Leaf unwind.Registers
 	// ThreadPointer is the thread's (amd64: fs base, arm64: tpidr_el0); 0 if it is not known.
 	ThreadPointer unwind.Addr
-	// Bias is the mapping's of the Go program: the address of TLSGot is FileAddr + Bias.
-	Bias uint64
-	// Table is the program's; only arm64's runtime.asmcgocall is looked up in it.
-	Table *unwind.Table
+
+	switched bool // to the goroutine: once is enough, there is no other
 }
 
 // GoSwitch returns the registers with which the goroutine goes on, at g.m.curg.sched. Its pc is exact: morestack's
 // caller there has a jump behind the call, and systemstack_switch stands for its own first instruction. (From arm64's
 // runtime.asmcgocall it returns the caller's registers, whose pc is a return address.) If ok is false
 // the walk ends with stop: StopRoot if the system stack works for no goroutine, StopRuntime if no g was found.
-func (s *Switcher) GoSwitch(at *unwind.Registers) (
+func (s *Switcher) GoSwitch(in unwind.Mapping, r unwind.Rule, at *unwind.Registers) (
 	next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool) {
-	if s.Table != nil {
-		if r := s.Table.Lookup(unwind.FileAddr(uint64(at.PC) - s.Bias - 1)); r.CFA == unwind.CFAGoSwitch && r.Reg == unwind.ARM64SP {
-			next, ok = s.cgocall(r, at)
-			return next, true, unwind.StopMemory, ok
-		}
+	if s.Arch == unwind.ArchARM64 && r.Reg == unwind.ARM64SP {
+		next, stop, ok = s.cgocall(r, at)
+		return next, true, stop, ok
 	}
 	o := &s.Offsets
-	m, ok := s.machine()
-	if !ok {
+	m, ok := s.machine(in)
+	if !ok || s.switched {
 		return next, false, unwind.StopRuntime, false
 	}
 	curg, ok := s.word(m + unwind.Addr(o.MCurg))
@@ -57,6 +53,7 @@ func (s *Switcher) GoSwitch(at *unwind.Registers) (
 		next.Reg[reg] = v
 		next.Known |= 1 << reg
 	}
+	s.switched = true
 	next.PC = unwind.Addr(pc)
 	if s.Arch == unwind.ArchAMD64 {
 		set(unwind.AMD64RSP, sp)
@@ -71,33 +68,43 @@ func (s *Switcher) GoSwitch(at *unwind.Registers) (
 
 // cgocall steps from runtime.asmcgocall, which calls C on the system stack, to its caller on the goroutine's stack; see
 // cgocallARM64.
-func (s *Switcher) cgocall(r unwind.Rule, at *unwind.Registers) (next unwind.Registers, ok bool) {
+func (s *Switcher) cgocall(r unwind.Rule, at *unwind.Registers) (
+	next unwind.Registers, stop unwind.StopReason, ok bool) {
+	if at.Known&(1<<unwind.ARM64SP) == 0 {
+		return next, unwind.StopRegister, false
+	}
 	sp := unwind.Addr(at.Reg[unwind.ARM64SP])
 	g, ok1 := s.word(sp + unwind.Addr(r.Offset))
 	saved, ok2 := s.word(sp + unwind.Addr(r.Offset2))
-	if !ok1 || !ok2 || at.Known&(1<<unwind.ARM64SP) == 0 {
-		return next, false
+	if !ok1 || !ok2 {
+		return next, unwind.StopMemory, false
 	}
 	if g != 0 {
 		hi, ok := s.word(unwind.Addr(g) + unwind.Addr(s.Offsets.GStackHi))
 		if !ok {
-			return next, false
+			return next, unwind.StopRuntime, false
 		}
 		saved = hi - saved
 	}
 	cfa := unwind.Addr(saved - uint64(int64(r.RAOffset)*8))
 	ra, ok1 := s.word(cfa + unwind.Addr(int64(r.RAOffset)*8))
 	fp, ok2 := s.word(cfa + unwind.Addr(int64(r.FPOffset)*8))
-	next.PC = unwind.Addr(ra)
+	if !ok1 || !ok2 {
+		return next, unwind.StopMemory, false
+	}
+	next.PC = unwind.Addr(ra & armAddress)
 	next.Reg[unwind.ARM64SP], next.Reg[unwind.ARM64FP] = uint64(cfa), fp
 	next.Known = 1<<unwind.ARM64SP | 1<<unwind.ARM64FP
-	return next, ok1 && ok2 && ra != 0
+	return next, 0, true
 }
+
+// armAddress is what an address has on arm64; above it may stand what pointer authentication adds.
+const armAddress = 1<<48 - 1
 
 // machine finds the thread's m: through a g that is m's g0, as it must be on the system stack, or its gsignal, if a
 // signal came there.
-func (s *Switcher) machine() (unwind.Addr, bool) {
-	for _, g := range s.candidates() {
+func (s *Switcher) machine(in unwind.Mapping) (unwind.Addr, bool) {
+	for _, g := range s.candidates(in) {
 		m, ok := s.word(g + unwind.Addr(s.Offsets.GM))
 		if !ok {
 			continue
@@ -112,11 +119,11 @@ func (s *Switcher) machine() (unwind.Addr, bool) {
 }
 
 // candidates are the places where the current g may be.
-func (s *Switcher) candidates() (gs []unwind.Addr) {
+func (s *Switcher) candidates(in unwind.Mapping) (gs []unwind.Addr) {
 	o := &s.Offsets
 	offset := unwind.Addr(o.TLSG)
 	if o.TLSGot != 0 {
-		v, _ := s.word(unwind.Addr(uint64(o.TLSGot) + s.Bias))
+		v, _ := s.word(in.Addr(o.TLSGot))
 		offset = unwind.Addr(v)
 	}
 	if s.ThreadPointer != 0 && offset != 0 {

@@ -244,7 +244,7 @@ func (p *process) switcher(leaf *unwind.Registers, fsBase uint64) reference.GoSw
 			p.t.Fatal(err)
 		}
 		return &gopclntab.Switcher{
-			Offsets: o, Arch: unwind.ArchAMD64, Memory: p, Leaf: *leaf, ThreadPointer: unwind.Addr(fsBase), Bias: m.Bias,
+			Offsets: o, Arch: unwind.ArchAMD64, Memory: p, Leaf: *leaf, ThreadPointer: unwind.Addr(fsBase),
 		}
 	}
 	return nil

@@ -179,7 +179,7 @@ func sampleARM64(t *testing.T, path string, n int) []sample {
 		var ok bool
 		if s.regs, ok = e.registers(); ok {
 			w := reference.Walker{Go: &gopclntab.Switcher{
-				Offsets: o, Arch: unwind.ArchARM64, Memory: e, Leaf: s.regs, Table: img.table,
+				Offsets: o, Arch: unwind.ArchARM64, Memory: e, Leaf: s.regs,
 			}}
 			frames, reason := w.Walk(&s.regs, unwind.ArchARM64, e, p, nil, 1024)
 			s.names, s.stop = p.names(frames), reason

@@ -45,7 +45,7 @@ func (s *source) address(words int) uint64 {
 	case 3, 4, 5:
 		return stackAt + 8*uint64(s.n(words+2))
 	case 6:
-		return uint64(c / 8)
+		return uint64(c/8) * 8 // the C code's window is not ready for odd addresses near 0 and 2^64
 	default:
 		return s.word()
 	}
@@ -53,13 +53,14 @@ func (s *source) address(words int) uint64 {
 
 func (s *source) rule(arch unwind.Arch) unwind.Rule {
 	small := func() int16 { return int16(int8(s.byte())) / 4 }
+	if s.n(4) != 0 { // what compilers make
+		return unwind.Rule{CFA: unwind.CFAReg, Reg: stackPointer(arch), Offset: 8 * int32(1+s.n(8)), RAOffset: -1,
+			FP: unwind.SaveKind(s.n(2)), FPOffset: -2}
+	}
 	r := unwind.Rule{CFA: unwind.CFAKind(s.n(8)), RAOffset: -1}
 	r.Reg = [...]uint8{unwind.AMD64RSP, unwind.AMD64RBP, unwind.AMD64RBX, unwind.AMD64R8 + 2}[s.n(4)]
 	if arch == unwind.ArchARM64 {
 		r.Reg = [...]uint8{unwind.ARM64SP, unwind.ARM64FP, unwind.ARM64SP, 9}[s.n(4)]
-	}
-	if r.CFA == unwind.CFAGoSwitch {
-		return unwind.Rule{CFA: r.CFA} // with sp as its register it is arm64's asmcgocall, of which the C code knows nothing
 	}
 	r.Offset, r.Offset2 = 8*int32(small()), small()
 	if r.CFA == unwind.CFAPLT {
@@ -81,6 +82,13 @@ func (s *source) rule(arch unwind.Arch) unwind.Rule {
 		r.FP, r.FPOffset = unwind.SaveAtCFA, -2 // what nearly every frame has
 	}
 	return r
+}
+
+func stackPointer(arch unwind.Arch) uint8 {
+	if arch == unwind.ArchARM64 {
+		return unwind.ARM64SP
+	}
+	return unwind.AMD64RSP
 }
 
 func (s *source) table(arch unwind.Arch) *unwind.Table {
@@ -108,15 +116,20 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 		default:
 			m.Table = s.table(arch)
 			if c > 12 {
-				m.Go = &gopclntab.Offsets{GReg: 14, GM: 48, MG0: 0, MCurg: 24, GSchedSP: 56, GSchedPC: 64, GSchedBP: 96, GSchedLR: 88}
+				m.Go = &gopclntab.Offsets{GReg: 14, GM: 48, MG0: 0, MCurg: 24, MGSignal: 16, GStackHi: 8, GSchedSP: 56, GSchedPC: 64, GSchedBP: 96, GSchedLR: 88}
 			}
 		}
 		p.Mappings = append(p.Mappings, m)
 	}
 	words := 16 + s.n(240)
 	stack := make([]byte, 0, 8*words)
+	returns := 128 + s.byte()/2 // how much of the stack are return addresses: the more, the deeper are walks
 	for range words {
-		stack = binary.LittleEndian.AppendUint64(stack, s.address(words))
+		a := s.address(words)
+		if s.byte() < returns {
+			a = codeAt + uint64(s.n(3))*0x2000 + uint64(s.byte())*8
+		}
+		stack = binary.LittleEndian.AppendUint64(stack, a)
 	}
 	p.Memory.Add(stackAt, stack)
 	if s.n(4) == 0 { // another one, apart
@@ -126,21 +139,23 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 		p.Registers.Reg[i] = s.address(words)
 	}
 	p.Registers.Known = 0xffff
-	sp := unwind.AMD64RSP
 	if arch == unwind.ArchARM64 {
-		p.Registers.Known, sp = 0xffffffff, unwind.ARM64SP
+		p.Registers.Known = 0xffffffff
 	}
 	if s.n(8) != 0 {
-		p.Registers.Reg[sp] = stackAt + 8*uint64(s.n(8))
+		p.Registers.Reg[stackPointer(arch)] = stackAt + 8*uint64(s.n(8))
 	}
-	p.Registers.PC = unwind.Addr(s.address(words))
+	p.Registers.PC = unwind.Addr(codeAt + uint64(s.n(3))*0x2000 + uint64(s.byte())*8)
+	if s.n(16) == 0 {
+		p.Registers.PC = unwind.Addr(s.address(words))
+	}
 	return p
 }
 
 // FuzzWalk: hostile registers, memory and tables crash nothing, and everyone finds the same.
 func FuzzWalk(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 64 {
+	for range 200 {
 		b := make([]byte, 4000)
 		for i := range b {
 			b[i] = byte(random.Uint32())

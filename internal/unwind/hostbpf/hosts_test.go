@@ -53,6 +53,10 @@ func rule(code tape.Code, f unwind.RawFrame) unwind.Rule {
 // known says in which of the ways that are known the C code differs from the reference walker; empty if in none. All but the
 // one of arm64 take hostile memory.
 func known(code tape.Code, got []unwind.RawFrame, gotStop unwind.StopReason, want []unwind.RawFrame, wantStop unwind.StopReason) string {
+	if wantStop == unwind.StopRegister && len(got) >= len(want) && slices.Equal(got[:len(want)], want) &&
+		rule(code, want[len(want)-1]).CFA == unwind.CFASignal {
+		return "after a guess arm64's stack pointer is not known, but taken for that of a signal frame"
+	}
 	if gotStop != unwind.StopMemory && gotStop != unwind.StopRegister || len(got) == 0 || len(got) > len(want) ||
 		!slices.Equal(got, want[:len(got)]) {
 		return ""
@@ -86,8 +90,7 @@ func show(code tape.Code, frames []unwind.RawFrame, stop unwind.StopReason) stri
 func compare(t testing.TB, h hosts, p *tape.Tape, mem unwind.Memory) (frames []unwind.RawFrame, stop unwind.StopReason) {
 	t.Helper()
 	code := tape.Code(p.Mappings)
-	w := code.Walker(p.Arch, &p.Registers, p.ThreadPointer, mem)
-	frames, stop = w.Walk(&p.Registers, p.Arch, mem, code, nil, p.MaxFrames)
+	frames, stop = p.Walk(mem)
 	s := &hostbpf.Sample{Registers: p.Registers, ThreadPointer: p.ThreadPointer}
 	for _, v := range hostbpf.Variants() {
 		if err := h[v].Constant("max_frames", uint32(p.MaxFrames)); err != nil {

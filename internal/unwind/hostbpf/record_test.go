@@ -21,7 +21,7 @@ import (
 var record = flag.Bool("record", false, "write what TestRecord finds to testdata/tapes")
 
 // stepsBetween is how many instructions behind each point are compared too.
-const stepsBetween = 150
+const stepsBetween = 100
 
 // nearRows of each row that a walk used are kept: enough for a search to go wrong.
 const nearRows = 3
@@ -350,6 +350,29 @@ func (s *scenario) stepOn(t *testing.T, h hosts, p *tracee) {
 		if len(p.code) != before {
 			load(t, h, live.Mappings)
 		}
-		compare(t, h, live, p)
+		// Memory is sent at once: a question for each word would take thousands of switches between processes.
+		seen := &pages{from: p}
+		live.Walk(seen)
+		compare(t, h, live, &seen.got)
 	}
+}
+
+// pages keeps the pages of what was read.
+type pages struct {
+	from unwind.Memory
+	got  tape.Memory
+}
+
+func (p *pages) Read(a unwind.Addr, b []byte) error {
+	const size = 4096
+	for page := a &^ (size - 1); page < a+unwind.Addr(len(b)); page += size {
+		whole := make([]byte, size)
+		if p.got.Read(page, whole) == nil {
+			continue
+		}
+		if p.from.Read(page, whole) == nil {
+			p.got.Add(page, whole)
+		}
+	}
+	return p.got.Read(a, b)
 }

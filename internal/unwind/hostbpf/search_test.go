@@ -53,8 +53,8 @@ func TestSearch(t *testing.T) {
 	mem.Add(stackAt, stack)
 	random := rand.New(rand.NewPCG(5, 6))
 	for v, h := range startHosts(t, unwind.ArchAMD64) {
-		for round := range 60 {
-			mappings, probes := mapped(random, 1+round*round%200)
+		for round := range 20 {
+			mappings, probes := mapped(random, 1+round*round/2)
 			if err := h.Load(mappings); err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func mapped(random *rand.Rand, n int) (mappings []tape.Mapping, probes []unwind.
 		m := tape.Mapping{Table: table, Mapping: unwind.Mapping{Start: at, End: at + unwind.Addr(end-start) + 1024,
 			Bias: uint64(at) - uint64(start)}}
 		mappings = append(mappings, m)
-		for range 1 + 400/n {
+		for range 1 + 200/n {
 			row := table.Rows[random.IntN(len(table.Rows))].Start
 			probes = append(probes, m.Addr(row), m.Addr(row)-1, m.Start+unwind.Addr(random.IntN(int(m.End-m.Start))))
 		}

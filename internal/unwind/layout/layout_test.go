@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"testing"
 	"unsafe"
 
@@ -145,6 +146,12 @@ func TestGoBlock(t *testing.T) {
 		SchedLr: 6, G_reg: 28, M_gsignal: 9, G_stackHi: 1}
 	if g != want {
 		t.Errorf("got %+v, not %+v", g, want)
+	}
+	v := reflect.ValueOf(want)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; name != "_" && name != "Reserved" && v.Field(i).IsZero() {
+			t.Errorf("this test does not know of %s", name)
+		}
 	}
 }
 

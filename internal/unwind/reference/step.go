@@ -17,7 +17,7 @@ const armAddress = 1<<48 - 1
 const otherStack = 1
 
 // step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
-func (w *Walker) step(r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
+func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
 	case unwind.CFANone:
 		return w.guess()
@@ -28,7 +28,7 @@ func (w *Walker) step(r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) 
 	case unwind.CFASignal:
 		return w.signal()
 	case unwind.CFAGoSwitch:
-		return w.goSwitch()
+		return w.goSwitch(m, r)
 	case unwind.CFAReg, unwind.CFAMem, unwind.CFAPLT:
 		if r.Reg == w.sp() && w.arch == unwind.ArchARM64 && w.regs.Known&(1<<unwind.ARM64SP) == 0 {
 			// The frame was guessed, so that its stack pointer is not known.
@@ -148,11 +148,11 @@ func memoryStop(err error) unwind.StopReason {
 }
 
 // goSwitch goes on with the goroutine on whose behalf the system stack is in use; its stack may be anywhere.
-func (w *Walker) goSwitch() (next frame, stop unwind.StopReason, ok bool) {
+func (w *Walker) goSwitch(m unwind.Mapping, r unwind.Rule) (next frame, stop unwind.StopReason, ok bool) {
 	if w.Go == nil {
 		return frame{}, unwind.StopRuntime, false
 	}
-	regs, isReturn, stop, ok := w.Go.GoSwitch(&w.regs)
+	regs, isReturn, stop, ok := w.Go.GoSwitch(m, r, &w.regs)
 	if !ok {
 		return frame{}, stop, false
 	}

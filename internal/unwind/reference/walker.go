@@ -37,8 +37,10 @@ type Lookup interface {
 // GoSwitcher knows Go's stacks.
 type GoSwitcher interface {
 	// GoSwitch returns the registers with which the thread's goroutine goes on below a frame of the system stack, and
-	// whether its pc is a return address. If ok is false the walk ends with stop: StopRoot if there is no goroutine.
-	GoSwitch(at *unwind.Registers) (next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool)
+	// whether its pc is a return address. The frame's code is in m and has the rule r, a CFAGoSwitch. If ok is false the
+	// walk ends with stop: StopRoot if there is no goroutine.
+	GoSwitch(m unwind.Mapping, r unwind.Rule, at *unwind.Registers) (
+		next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool)
 }
 
 // Walker walks one stack at a time. The zero value is ready for use.
@@ -88,7 +90,7 @@ func (w *Walker) Resume(dst []unwind.RawFrame, max int) ([]unwind.RawFrame, unwi
 			return dst, missing
 		}
 		at := unwind.LookupAddr(w.regs.PC, w.flags&unwind.FrameReturn != 0)
-		next, stop, ok := w.step(code.Table.Lookup(code.Mapping.FileAddr(at)))
+		next, stop, ok := w.step(code.Mapping, code.Table.Lookup(code.Mapping.FileAddr(at)))
 		if !ok {
 			return dst, stop
 		}

@@ -250,7 +250,7 @@ type goroutine struct {
 	ok       bool
 }
 
-func (g goroutine) GoSwitch(*unwind.Registers) (unwind.Registers, bool, unwind.StopReason, bool) {
+func (g goroutine) GoSwitch(unwind.Mapping, unwind.Rule, *unwind.Registers) (unwind.Registers, bool, unwind.StopReason, bool) {
 	return g.regs, g.isReturn, g.stop, g.ok
 }
 

@@ -87,24 +87,33 @@ func (c Code) Find(a unwind.Addr) (reference.Code, unwind.StopReason, bool) {
 
 // Walker returns a reference walker for a thread that runs the code and has these registers, the leaf's.
 func (c Code) Walker(arch unwind.Arch, leaf *unwind.Registers, threadPointer unwind.Addr, mem unwind.Memory) *reference.Walker {
-	w := &reference.Walker{}
-	for i := range c {
-		if m := &c[i]; m.Go != nil && m.Table != nil {
-			w.Go = &gopclntab.Switcher{
-				Offsets: *m.Go, Arch: arch, Memory: mem, Leaf: *leaf, ThreadPointer: threadPointer, Bias: m.Bias,
-				Table: m.Table,
-			}
-			break
-		}
-	}
-	return w
+	g := &goCode{code: c}
+	g.switcher = gopclntab.Switcher{Arch: arch, Memory: mem, Leaf: *leaf, ThreadPointer: threadPointer}
+	return &reference.Walker{Go: g}
 }
 
-// Walk walks the tape with the reference walker.
-func (t *Tape) Walk() ([]unwind.RawFrame, unwind.StopReason) {
+// goCode finds goroutines wherever a mapping's program has them.
+type goCode struct {
+	code     Code
+	switcher gopclntab.Switcher
+}
+
+// GoSwitch implements reference.GoSwitcher.
+func (g *goCode) GoSwitch(m unwind.Mapping, r unwind.Rule, at *unwind.Registers) (
+	next unwind.Registers, isReturn bool, stop unwind.StopReason, ok bool) {
+	in := g.code.At(m.Start)
+	if in == nil || in.Go == nil {
+		return next, false, unwind.StopRuntime, false
+	}
+	g.switcher.Offsets = *in.Go
+	return g.switcher.GoSwitch(m, r, at)
+}
+
+// Walk walks with the reference walker; mem is &t.Memory, or what that is to be recorded from.
+func (t *Tape) Walk(mem unwind.Memory) ([]unwind.RawFrame, unwind.StopReason) {
 	code := Code(t.Mappings)
-	w := code.Walker(t.Arch, &t.Registers, t.ThreadPointer, &t.Memory)
-	return w.Walk(&t.Registers, t.Arch, &t.Memory, code, nil, t.MaxFrames)
+	w := code.Walker(t.Arch, &t.Registers, t.ThreadPointer, mem)
+	return w.Walk(&t.Registers, t.Arch, mem, code, nil, t.MaxFrames)
 }
 
 // Near returns a table with only the rows around the given addresses: rows before and behind each, and no rules in between.
