@@ -50,6 +50,7 @@ enum stop_reason {
 	STOP_ABI,
 	STOP_STALE,
 	STOP_RUNTIME,
+	STOP_RING_BUSY,
 };
 
 /* A frame's first word carries its runtime and flags above the address: user addresses have at most
@@ -151,8 +152,9 @@ struct process {
 
 enum sample_flag {
 	SAMPLE_KERNEL_MODE = 1,
-	SAMPLE_COPY = 2,      /* struct registers and copy_bytes of stack follow the frames */
-	SAMPLE_COPY_FULL = 4, /* less was copied than was to be: the ring filled up */
+	SAMPLE_COPY = 2,          /* struct registers and copy_bytes of stack follow the frames */
+	SAMPLE_KERNEL_THREAD = 8, /* a thread of the kernel's own */
+	SAMPLE_COPY_FULL = 4,     /* less was copied than was to be: the ring filled up */
 };
 
 /* The head of a record in the ring; kernel words, user words, registers and stack copy follow. */

@@ -43,6 +43,7 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	struct walk *w = &s->walk;
 	struct process *p;
 	__u64 generation;
+	__u32 flags;
 
 	w->lazy = 0;
 	w->flags = 0;
@@ -55,7 +56,10 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->window_start = ~0ull;
 	w->mapping.start = 0;
 	w->mapping.end = 0;
-	if (TASK_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) {
+	flags = TASK_READ(task, flags);
+	if (flags & PF_KTHREAD)
+		h->flags |= SAMPLE_KERNEL_THREAD;
+	if (flags & PF_NO_USER) {
 		stop(w, STOP_NO_USER);
 		return 0;
 	}

@@ -54,11 +54,19 @@ struct task_struct {
 	unsigned int in_execve : 1;
 } KERNEL_TYPE;
 
-/* include/linux/sched.h, the same from 5.10 to 6.18; the last one since 6.4 */
-#define PF_EXITING 0x00000004
+/*
+ * include/linux/sched.h, Linux 5.10 to 6.18. Workers that belong to a process (io_uring's, vhost's)
+ * have no user registers. PF_USER_WORKER came with 6.4; the bit was free from 5.17 on and had
+ * another meaning before.
+ */
 #define PF_IO_WORKER 0x00000010
-#define PF_KTHREAD 0x00200000
 #define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+#ifdef VARIANT_LOOP
+#define PF_NO_USER (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)
+#else
+#define PF_NO_USER (PF_KTHREAD | PF_IO_WORKER)
+#endif
 
 INLINE struct task_struct *current_task(void)
 {

@@ -61,6 +61,17 @@ func Load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		log.Debug("raising the memlock limit", zap.Error(err))
 	}
+	k, err := load(log, o)
+	var rejected *ebpf.VerifierError
+	if o.Variant == VariantAuto && errors.As(err, &rejected) {
+		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
+		o.Variant = VariantTail
+		k, err = load(log, o)
+	}
+	return k, err
+}
+
+func load(log *zap.Logger, o Options) (*Kernel, error) {
 	spec, variant, err := loadSpec(o.Variant)
 	if err != nil {
 		return nil, err

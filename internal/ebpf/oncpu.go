@@ -207,7 +207,7 @@ func (o *OnCPU) Skipped(idle map[int]uint64) uint64 {
 	return o.skipped
 }
 
-// Stop ends sampling; records already in the ring stay there.
+// Close ends sampling; records already in the ring stay there.
 func (o *OnCPU) Close() {
 	for cpu, e := range o.events {
 		e.close()

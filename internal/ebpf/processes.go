@@ -90,8 +90,8 @@ func (p *Processes) Delete(pid uint32) error {
 	return nil
 }
 
-// Len is how many processes BPF knows.
-func (p *Processes) Len() int { return len(p.known) }
+// Capacity is how many mappings there is room for in all.
+func (p *Processes) Capacity() int { return len(p.mem) }
 
 func (p *Processes) close() {
 	unmapArray(p.mem)

@@ -23,17 +23,18 @@ var ErrMalformed = errors.New("malformed sample record")
 
 // Sample is a view of one record; it is valid as long as the bytes it was decoded from.
 type Sample struct {
-	Time       uint64 // CLOCK_MONOTONIC, ns
-	Weight     uint64
-	ID         ProcessID // by the initial pid namespace
-	TID        uint32
-	PID        uint32 // in the collector's pid namespace; 0 if not visible there
-	NSTID      uint32
-	CPU        uint32
-	KernelMode bool
-	Stop       unwind.StopReason
-	StopLine   uint16
-	Duration   time.Duration // of the program, with Options.Measure
+	Time         uint64 // CLOCK_MONOTONIC, ns
+	Weight       uint64
+	ID           ProcessID // by the initial pid namespace
+	TID          uint32
+	PID          uint32 // in the collector's pid namespace; 0 if not visible there
+	NSTID        uint32
+	CPU          uint32
+	KernelMode   bool
+	KernelThread bool // a thread of the kernel's own
+	Stop         unwind.StopReason
+	StopLine     uint16
+	Duration     time.Duration // of the program, with Options.Measure
 	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
 	// ring had no room for it.
 	HasCopy, CopyFull           bool
@@ -121,9 +122,10 @@ func (s *Sample) Decode(b []byte) error {
 		Time: h.Time, Weight: h.Weight,
 		ID:  ProcessID{PID: h.Pid, StartTime: h.StartTime, ExecID: h.ExecId},
 		TID: h.Tid, PID: h.NsPid, NSTID: h.NsTid, CPU: h.Cpu,
-		Duration:   time.Duration(h.Duration),
-		KernelMode: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,
-		Stop:       unwind.StopReason(h.Stop), StopLine: h.StopLine,
+		Duration:     time.Duration(h.Duration),
+		KernelThread: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_THREAD) != 0,
+		KernelMode:   h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,
+		Stop:         unwind.StopReason(h.Stop), StopLine: h.StopLine,
 		kernel: rest[:kernel], user: rest[kernel : kernel+user],
 		comm: b[sampleBytes-len(h.Comm) : sampleBytes],
 	}

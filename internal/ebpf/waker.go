@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -9,16 +10,15 @@ import (
 
 // Waker tells when a ring fills up, between the times at which they are read anyway.
 type Waker struct {
-	c       chan struct{}
-	epoll   int
-	stop    int // an eventfd
-	done    sync.WaitGroup
-	watched map[int]bool
+	c     chan struct{}
+	epoll int
+	stop  int // an eventfd
+	done  sync.WaitGroup
 }
 
 // NewWaker watches the sample ring and the side-band rings.
 func NewWaker(k *Kernel, s *Sideband) (*Waker, error) {
-	w := &Waker{c: make(chan struct{}, 1), stop: -1, watched: map[int]bool{}}
+	w := &Waker{c: make(chan struct{}, 1), stop: -1}
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("creating an epoll descriptor: %w", err)
@@ -43,7 +43,7 @@ func NewWaker(k *Kernel, s *Sideband) (*Waker, error) {
 // add is edge-triggered: the rings nearly always hold something, only their wake-ups count.
 func (w *Waker) add(fd int) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
-	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("polling a ring: %w", err)
 	}
 	return nil
@@ -52,11 +52,9 @@ func (w *Waker) add(fd int) error {
 // Watch adds the side-band rings of CPUs that came. Those of CPUs that went leave by themselves when they are closed. A
 // ring that can't be watched is still read at every interval.
 func (w *Waker) Watch(s *Sideband) {
-	now := map[int]bool{}
 	for _, fd := range s.FDs() {
-		now[fd] = w.watched[fd] || w.add(fd) == nil
+		_ = w.add(fd)
 	}
-	w.watched = now
 }
 
 // C becomes readable when a ring has filled up.

@@ -11,10 +11,16 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 )
 
+// stateBytes is about what the engine keeps of a process that was sampled.
+const stateBytes = 640
+
 // heapBytes estimates what the engine's caches hold.
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
-		uint64(cap(e.in.arena)+cap(e.in.spare))
+		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
+	for _, r := range e.reports {
+		n += uint64(r.builder.Bytes())
+	}
 	if e.kallsyms != nil {
 		n += uint64(e.kallsyms.Bytes())
 	}
@@ -23,7 +29,6 @@ func (e *Engine) heapBytes() uint64 {
 
 // keepBudget drops what was used least until caches and kernel maps fit the budget: half of it is for the Go heap.
 func (e *Engine) keepBudget() {
-	e.ticks++
 	budget := e.cfg.MemoryBytes / 2
 	over := func() bool { return e.heapBytes() > budget }
 	if over() {
@@ -31,6 +36,7 @@ func (e *Engine) keepBudget() {
 	}
 	if over() {
 		e.count.Evictions += uint64(e.table.Shrink(e.table.Bytes() / 2))
+		e.forgetRemoved()
 	}
 	e.freeTables()
 }

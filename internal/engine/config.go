@@ -39,11 +39,12 @@ const (
 	LostMemory                      // the memory budget was spent
 	LostMalformed                   // a record that could not be decoded
 	LostTooLarge                    // a single sample larger than payload_bytes
+	LostQueueFull                   // the next consumer was too slow: its queue had no room
 
 	LossReasons // how many there are
 )
 
-var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed", "too_large"}
+var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed", "too_large", "queue_full"}
 
 // String returns the reason as it stands in metrics.
 func (r LossReason) String() string {

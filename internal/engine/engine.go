@@ -71,8 +71,12 @@ type Engine struct {
 	ticks        uint64
 	sweptLost    uint64 // count.SidebandLost at the last sweep
 	lastStatus   string
-	pidNamespace uint32                     // inode, if it isn't the initial one
+	bootID       string
+	pidNamespace uint32 // inode, if it isn't the initial one
+	polls        uint64
+	published    map[uint32]*processState   // what BPF knows, by pid in the initial namespace
 	dirty        map[*processState]struct{} // BPF is to be told of
+	withFile     map[*executable]struct{}   // to be closed
 	comms        map[string]string
 	nameOnly     map[*process.File]*profile.Mapping // files that could not be read
 
@@ -151,23 +155,26 @@ func (e *Engine) open() (err error) {
 	}
 	e.kernel, err = ebpf.Load(e.log, ebpf.Options{
 		MaxFrames:    e.cfg.MaxFrames,
-		MemoryBytes:  int(e.cfg.MemoryBytes / 2),
+		MemoryBytes:  int(e.cfg.MemoryBytes/2) - e.sideband.Bytes(),
 		PIDNamespace: e.pidNamespace,
 	})
 	if err != nil {
 		return err
 	}
 	e.clock = newClock()
+	e.bootID = e.proc.BootID()
 	e.executables = process.NewExecutables[*executable](process.ExecutablesOptions{})
 	e.table = process.NewTable(e.executables, process.Options{})
 	e.states = map[*process.Process]*processState{}
 	e.dirty = map[*processState]struct{}{}
+	e.published = map[uint32]*processState{}
+	e.withFile = map[*executable]struct{}{}
 	e.comms = map[string]string{}
 	e.nameOnly = map[*process.File]*profile.Mapping{}
 	e.began = time.Now()
 	e.jobs = newJobs()
 	e.builder = e.newBuilder()
-	e.out = newSender(e.sink)
+	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()
 	e.count = newStats()
 	if e.cfg.OnCPUEnabled {
@@ -217,6 +224,6 @@ func (e *Engine) close() {
 
 func (e *Engine) newBuilder() *profile.Builder {
 	return profile.New(profile.Options{
-		PayloadBytes: e.cfg.PayloadBytes, ThreadIDs: e.cfg.ThreadIDs, Version: e.cfg.Version,
+		PayloadBytes: e.cfg.PayloadBytes, ThreadIDs: e.cfg.ThreadIDs, Version: e.cfg.Version, IDSeed: e.bootID,
 	})
 }

@@ -33,6 +33,7 @@ var pageSize = unix.Getpagesize()
 
 // executable is what was made of a mapped file.
 type executable struct {
+	serial   uint64
 	file     *os.File // for symbols; nil for the vdso
 	elf      *elffile.File
 	segments []unwind.Segment
@@ -58,13 +59,17 @@ type loaded struct {
 	same       bool // the file is what it was; the rest is not set
 	executable *executable
 	tableError error
-	info       tables.Info
 	took       time.Duration
+	tables     *ebpf.Tables // that has the executable's
 }
 
 // Close drops a result that came too late.
 func (l *loaded) Close() error {
-	if l != nil && l.executable != nil && l.executable.file != nil {
+	if l == nil || l.executable == nil {
+		return nil
+	}
+	l.tables.Remove(l.executable.table)
+	if l.executable.file != nil {
 		return l.executable.file.Close()
 	}
 	return nil
@@ -100,6 +105,13 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 }
 
 func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
+	if errors.Is(l.tableError, ebpf.ErrNoRoom) {
+		// The least used make room, and this one is tried again a little later.
+		e.executables.Evict(e.executables.Bytes() / 4 * 3)
+		e.closeLater(l)
+		e.loadFailed(x, l.tableError)
+		return
+	}
 	n := e.executables.Opened(x, l.identity)
 	if l.same {
 		return
@@ -111,9 +123,13 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 		e.log.Warn("building an unwind table", zap.String("file", x.File.Path), zap.Error(l.tableError))
 	}
 	l.executable.users = map[*processState]struct{}{}
+	l.executable.serial = n.Serial
 	if !e.executables.SetPayload(n, l.executable, executableBytes) {
 		e.release(l.executable)
 		return
+	}
+	if l.executable.file != nil {
+		e.withFile[l.executable] = struct{}{}
 	}
 	e.mappingsOf(n.File)
 }
@@ -146,10 +162,16 @@ func (st *processState) mapsFile(f *process.File) bool {
 
 // release frees what an executable holds, after no process's mappings refer to it any more.
 func (e *Engine) release(x *executable) {
+	delete(e.withFile, x)
 	if x.file != nil {
-		x.file.Close()
+		e.closeLater(x.file)
 	}
 	e.kernel.Tables.Remove(x.table)
+}
+
+// closeLater closes what a target can make hang (a file on FUSE is flushed), apart from everything else.
+func (e *Engine) closeLater(c io.Closer) {
+	go func() { _ = c.Close() }() // it was only read
 }
 
 // unreadable stands for a file that could not be read: its name is all that is known.
@@ -169,12 +191,10 @@ func (e *Engine) closeExecutables() {
 	if e.executables == nil {
 		return
 	}
-	e.executables.Evict(0)
-	for _, v := range e.executables.TakeEvicted() {
-		if v.Payload != nil && v.Payload.file != nil {
-			v.Payload.file.Close()
-		}
+	for x := range e.withFile {
+		e.closeLater(x.file)
 	}
+	clear(e.withFile)
 }
 
 // opener opens mapped files.
@@ -240,15 +260,16 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 		return nil, fmt.Errorf("reading %s: %w", l.path, err)
 	}
 	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols()}
-	out := &loaded{executable: x}
-	table, info, err := tables.Build(elf)
-	out.info = info
-	if err == nil && len(table.Rows) > 0 && ctx.Err() == nil {
-		x.table, err = l.tables.Add(table, goOffsets(info))
+	out := &loaded{executable: x, tables: l.tables}
+	l.describe(x, elf)
+	table, info, err := tables.Build(elf) // what one source lacks, the others may have
+	if len(table.Rows) > 0 && ctx.Err() == nil {
+		var addErr error
+		x.table, addErr = l.tables.Add(table, goOffsets(info))
+		err = errors.Join(err, addErr)
 	}
 	out.tableError = err
 	out.took = time.Since(began)
-	l.describe(x, elf)
 	return out, nil
 }
 

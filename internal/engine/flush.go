@@ -43,27 +43,39 @@ func (e *Engine) flushReady(now time.Time) {
 	}
 }
 
-// flushAll sends what there is.
-func (e *Engine) flushAll(now time.Time) {
+// flushAll makes payloads of all there is; they are sent as the consumer takes them, as long as wait says so.
+func (e *Engine) flushAll(now time.Time, wait func(done func() bool)) {
 	e.beginFlush(now)
 	for _, r := range e.reports {
-		e.flush(r)
+		for _, p := range e.payloads(r) {
+			wait(e.out.hasRoom)
+			e.send(p)
+		}
 	}
 	e.reports = nil
 }
 
 func (e *Engine) flush(r report) {
+	for _, p := range e.payloads(r) {
+		e.send(p)
+	}
+}
+
+func (e *Engine) send(p profile.Payload) {
+	if !e.out.send(p) {
+		e.count.Lost[LostQueueFull] += uint64(p.Samples)
+		e.log.Warn("the next consumer is too slow: samples dropped", zap.Int("samples", p.Samples))
+	}
+}
+
+// payloads ends a report.
+func (e *Engine) payloads(r report) []profile.Payload {
 	for _, st := range e.states {
 		st.fallBack()
 	}
 	payloads, lost := r.builder.Flush(e.resolve, r.from, r.to)
 	e.count.Lost[LostTooLarge] += uint64(lost)
-	for _, p := range payloads {
-		if !e.out.send(p) {
-			e.count.Lost[LostRefused] += uint64(p.Samples)
-			e.log.Warn("the next consumer is too slow: samples dropped", zap.Int("samples", p.Samples))
-		}
-	}
+	return payloads
 }
 
 // resolve finds the lines of a location.

@@ -2,8 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"go.uber.org/zap"
 )
+
+// shutdownPatience is how long a consumer has for the last samples if whoever calls Shutdown sets no deadline.
+const shutdownPatience = 15 * time.Second
 
 // run is the one goroutine that owns all state.
 func (e *Engine) run() {
@@ -70,8 +76,8 @@ func (e *Engine) tick(now time.Time) {
 	e.beginFlush(now)
 	e.table.Tick()
 	e.executables.Tick()
+	e.ticks++
 	e.forgetRemoved()
-	e.keepBudget()
 	e.sweep()
 	e.refreshKernelSymbols(now)
 	e.publishStats()
@@ -79,14 +85,16 @@ func (e *Engine) tick(now time.Time) {
 
 // follow looks for CPUs that came or went and publishes the counters.
 func (e *Engine) follow() {
+	var err error
 	if e.cpus != nil {
-		e.reportStatus(e.cpus.Follow())
+		err = e.cpus.Follow()
 		if idle, err := e.proc.IdleTimes(); err == nil {
 			e.count.KernelSkipped = e.cpus.Skipped(idle)
 		}
 	}
-	e.reportStatus(e.sideband.Follow())
+	e.reportStatus(errors.Join(err, e.sideband.Follow()))
 	e.wake.Watch(e.sideband)
+	e.keepBudget()
 	e.publishStats()
 }
 
@@ -104,15 +112,31 @@ func (e *Engine) shutdown(ctx context.Context) {
 		}
 	}
 	e.settle()
-	e.await(ctx, patience, func() bool { return e.held.empty() })
+	e.await(ctx, patience, e.held.empty)
 	e.held.finishAll(e)
 	e.beginFlush(time.Now())
 	e.startSymbolJobs()
-	e.await(ctx, patience, func() bool { return e.symbols.idle() })
-	e.flushAll(time.Now())
-	e.await(ctx, time.Now().Add(time.Hour), func() bool { return e.out.idle() })
+	e.await(ctx, patience, e.symbols.idle)
+	// without a deadline of the caller's, a consumer that hangs has this long
+	limit := time.Now().Add(shutdownPatience)
+	if d, ok := ctx.Deadline(); ok {
+		limit = d
+	}
+	e.flushAll(time.Now(), func(done func() bool) { e.await(ctx, limit, done) })
+	e.await(ctx, limit, e.out.idle)
+	for more := true; more; {
+		select {
+		case d := <-e.out.done():
+			e.delivered(d)
+		default:
+			more = false
+		}
+	}
 	e.count.Lost[LostShutdown] += uint64(e.out.abandon())
 	e.publishStats()
+	s := e.stats.Load()
+	e.log.Info("profiling has ended", zap.Uint64("samples_taken", s.Taken), zap.Uint64("samples_delivered", s.Delivered),
+		zap.Uint64("samples_lost", s.Taken-s.Delivered))
 }
 
 // await keeps working until done, the deadline or the end of ctx.

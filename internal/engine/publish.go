@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 
 	"go.uber.org/zap"
 
@@ -18,6 +19,7 @@ func (e *Engine) publish() {
 			e.markDirty(st)
 		}
 	}
+	e.polls++
 	for st := range e.dirty {
 		delete(e.dirty, st)
 		e.publishProcess(st)
@@ -25,27 +27,51 @@ func (e *Engine) publish() {
 	e.freeTables()
 }
 
-func (e *Engine) publishProcess(st *processState) {
+// retryPolls is how many polls pass before a process that BPF had no room for is tried again: longer than what was freed
+// for it takes to become usable.
+const retryPolls = 20
+
+// publishProcess tells BPF of a process's mappings as they are now; false if what BPF knows of it, if anything, was not
+// touched.
+func (e *Engine) publishProcess(st *processState) bool {
 	p := st.p
 	if st.kernel || st.elsewhere || p.Maps() != process.MapsKnown || p.State() != process.Live {
-		return
+		return false
 	}
 	if current, ok := e.table.Current(p.PID); !ok || current != p {
-		return
+		return false
 	}
+	st.dropUses()
 	mappings := e.mapped[:0]
 	for _, m := range p.Mappings() {
 		mappings = append(mappings, e.mappedTable(st, &m))
 	}
 	e.mapped = mappings
+	if before := e.published[st.id.PID]; before != nil && before != st {
+		before.dropUses() // an earlier incarnation, whose entry this one takes
+	}
 	err := e.kernel.Processes.Put(st.id, mappings)
-	if errors.Is(err, ebpf.ErrNoRoom) && e.unpublishOldest(st) {
-		err = e.kernel.Processes.Put(st.id, mappings)
+	if err == nil {
+		e.published[st.id.PID] = st
+		return true
 	}
-	st.published = err == nil
-	if err != nil {
-		e.log.Debug("telling BPF of a process", zap.Uint32("pid", p.PID), zap.Error(err))
+	delete(e.published, st.id.PID) // Put has removed what there was
+	st.dropUses()
+	st.retryPoll = e.polls + retryPolls
+	// one process that takes more than its share does not drive out the others
+	if errors.Is(err, ebpf.ErrNoRoom) && len(mappings) <= e.kernel.Processes.Capacity()/8 {
+		e.unpublishOldest()
 	}
+	e.log.Debug("telling BPF of a process", zap.Uint32("pid", p.PID), zap.Error(err))
+	return true
+}
+
+// dropUses takes the process out of the users of the executables that BPF was told it maps.
+func (st *processState) dropUses() {
+	for _, x := range st.uses {
+		delete(x.users, st)
+	}
+	st.uses = st.uses[:0]
 }
 
 // mappedTable is what BPF needs to know of a mapping.
@@ -64,7 +90,10 @@ func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.Mappe
 	case process.Failed:
 		out.NoTable = true
 	case process.Ready:
-		x.Payload.users[st] = struct{}{}
+		if _, known := x.Payload.users[st]; !known {
+			x.Payload.users[st] = struct{}{}
+			st.uses = append(st.uses, x.Payload)
+		}
 		if out.SetBias(x.Payload.segments, uint64(pageSize)) && x.Payload.table.Valid() {
 			out.Table = x.Payload.table
 		} else {
@@ -75,33 +104,31 @@ func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.Mappe
 }
 
 // unpublishOldest makes room in the kernel: the half of the processes that was not sampled for longest becomes unknown to BPF.
-func (e *Engine) unpublishOldest(keep *processState) bool {
+func (e *Engine) unpublishOldest() {
 	var ticks []uint64
-	for _, st := range e.states {
-		if st.published && st != keep {
-			ticks = append(ticks, st.sampledTick)
-		}
+	for _, st := range e.published {
+		ticks = append(ticks, st.sampledTick)
 	}
 	if len(ticks) == 0 {
-		return false
-	}
-	limit := median(ticks)
-	some := false
-	for _, st := range e.states {
-		if st.published && st != keep && st.sampledTick <= limit {
-			e.unpublish(st)
-			e.count.Evictions++
-			some = true
-		}
-	}
-	return some
-}
-
-func (e *Engine) unpublish(st *processState) {
-	if !st.published {
 		return
 	}
-	st.published = false
+	limit := median(ticks)
+	for _, st := range e.published {
+		if st.sampledTick <= limit {
+			e.unpublish(st)
+			e.count.Evictions++
+		}
+	}
+}
+
+// unpublish makes BPF forget a process, if it is this incarnation that it knows.
+func (e *Engine) unpublish(st *processState) {
+	st.dropUses()
+	if e.published[st.id.PID] != st {
+		return
+	}
+	delete(e.published, st.id.PID)
+	st.retryPoll = e.polls + retryPolls
 	if err := e.kernel.Processes.Delete(st.id.PID); err != nil {
 		e.log.Debug("making BPF forget a process", zap.Error(err))
 	}
@@ -114,15 +141,13 @@ func (e *Engine) forgetRemoved() {
 		if !ok {
 			continue
 		}
-		if current, ok := e.table.Current(p.PID); !ok || !current.Sampled() {
-			e.unpublish(st)
-		}
+		e.unpublish(st)
 		delete(e.states, p)
 		delete(e.dirty, st)
 	}
 }
 
-// freeTables frees evicted tables: first the processes that refer to them are told of their absence.
+// freeTables frees evicted tables, after BPF was told of their absence in every process that it knows to map them.
 func (e *Engine) freeTables() {
 	for _, v := range e.executables.TakeEvicted() {
 		if v.Payload == nil {
@@ -130,9 +155,9 @@ func (e *Engine) freeTables() {
 		}
 		e.count.Evictions++
 		e.symbols.forget(v.Payload)
-		for st := range v.Payload.users {
-			if st.published {
-				e.publishProcess(st)
+		for st := range maps.Clone(v.Payload.users) {
+			if e.published[st.id.PID] == st && !e.publishProcess(st) {
+				e.unpublish(st)
 			}
 		}
 		e.release(v.Payload)

@@ -51,6 +51,10 @@ func (e *Engine) takeSample(b []byte) {
 	}
 	p := e.table.SampleArrived(pid, s.TID, s.Time, s.ID.StartTime, s.ID.ExecID)
 	st := e.stateOf(p, s)
+	if s.Stop == unwind.StopNoMapping && !s.PendingGuess {
+		e.table.Suspect(p)
+	}
+	e.mapsReady(st) // starts a read if one is due; only walks that need it wait
 	k := &e.current
 	*k = stack{
 		state: st, time: s.Time, tid: s.NSTID, comm: e.comm(s.Comm()),
@@ -173,16 +177,17 @@ type processState struct {
 	id       ebpf.ProcessID
 	resource *profile.Resource
 
-	published   bool   // BPF knows its mappings
-	elsewhere   bool   // not visible in the collector's pid namespace
-	kernel      bool   // a kernel thread
-	sampledTick uint64 // of the last sample
+	uses        []*executable // whose tables BPF was told of
+	retryPoll   uint64        // no try to tell BPF of it before
+	elsewhere   bool          // not visible in the collector's pid namespace
+	kernel      bool          // a kernel thread
+	sampledTick uint64        // of the last sample
 }
 
 func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {
 	st, ok := p.Attachment.(*processState)
 	if !ok {
-		st = &processState{p: p, elsewhere: p.PID&pidElsewhere != 0, kernel: s.Stop == unwind.StopNoUser}
+		st = &processState{p: p, elsewhere: p.PID&pidElsewhere != 0, kernel: s.KernelThread}
 		p.Attachment = st
 		e.states[p] = st
 		st.id = s.ID
@@ -197,5 +202,8 @@ func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {
 	}
 	st.id = s.ID
 	st.sampledTick = e.ticks
+	if e.published[s.ID.PID] != st && e.polls >= st.retryPoll && !st.kernel && !st.elsewhere {
+		e.markDirty(st)
+	}
 	return st
 }

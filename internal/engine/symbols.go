@@ -25,7 +25,7 @@ const (
 // symbolizer looks native frames up: (executable, address) is stable, so each is looked up once, on a worker, when it is first
 // seen, and kept.
 type symbolizer struct {
-	queue     []*process.Executable[*executable] // with addresses that no job has yet
+	queue     []wanting // with addresses that no job has yet
 	byMapping map[*profile.Mapping]*executableSymbols
 	asked     uint64 // addresses
 	answered  uint64
@@ -35,6 +35,12 @@ func newSymbolizer() symbolizer {
 	return symbolizer{byMapping: map[*profile.Mapping]*executableSymbols{}}
 }
 
+// wanting is an executable with addresses to look up.
+type wanting struct {
+	x       *process.Executable[*executable]
+	payload *executable // of x, unless it was evicted since
+}
+
 // executableSymbols is an executable's share.
 type executableSymbols struct {
 	lru     *simplelru.LRU[unwind.FileAddr, *symbolized]
@@ -42,7 +48,7 @@ type executableSymbols struct {
 	running bool
 	queued  bool
 	names   *symbolize.Symbolizer // used by one job at a time
-	failed  error                 // they can't be read
+	evicted bool
 }
 
 // symbolized is what is known of an address; lines is nil while it is looked up, and empty if it has no symbol.
@@ -73,14 +79,14 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 			s.byMapping[m] = xs
 		}
 	}
-	if !e.cfg.Symbolize || xs.failed != nil {
+	if !e.cfg.Symbolize {
 		return
 	}
 	s.asked++
 	xs.wanted = append(xs.wanted, a)
 	if !xs.queued {
 		xs.queued = true
-		s.queue = append(s.queue, x)
+		s.queue = append(s.queue, wanting{x, x.Payload})
 	}
 }
 
@@ -104,22 +110,30 @@ func (s *symbolizer) forget(x *executable) {
 	for _, m := range x.mappings {
 		delete(s.byMapping, m)
 	}
+	x.symbols.evicted = true
+	s.drop(x.symbols)
+}
+
+// drop gives up what is wanted of an executable; it may be asked for again.
+func (s *symbolizer) drop(xs *executableSymbols) {
+	for _, a := range xs.wanted {
+		xs.lru.Remove(a)
+	}
+	s.answered += uint64(len(xs.wanted))
+	xs.wanted = nil
 }
 
 // startSymbolJobs gives what is wanted to the workers, one job an executable.
 func (e *Engine) startSymbolJobs() {
 	queue := e.symbols.queue
 	e.symbols.queue = nil
-	for _, x := range queue {
-		e.startSymbolJob(x)
+	for _, w := range queue {
+		e.startSymbolJob(w)
 	}
 }
 
-func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
-	if x.Payload == nil { // evicted in the meantime
-		return
-	}
-	payload, xs := x.Payload, x.Payload.symbols
+func (e *Engine) startSymbolJob(w wanting) {
+	xs := w.payload.symbols
 	xs.queued = false
 	if xs.running || len(xs.wanted) == 0 {
 		return
@@ -127,36 +141,45 @@ func (e *Engine) startSymbolJob(x *process.Executable[*executable]) {
 	batch := xs.wanted
 	xs.wanted = nil
 	xs.running = true
-	elf, names := payload.elf, xs.names
-	e.jobs.submit(jobKey{executable: x.Serial}, symbolTimeout,
+	elf, names := w.payload.elf, xs.names
+	e.jobs.submit(jobKey{executable: w.payload.serial}, symbolTimeout,
 		func(context.Context) (any, error) { return lookUp(elf, names, batch) },
 		func(v any, err error) {
 			xs.running = false
 			e.symbols.answered += uint64(len(batch))
 			if err != nil {
-				xs.failed = err
+				// Too much to do, or the file hangs: whoever sees these addresses again asks again.
 				e.count.SymbolErrors++
-				e.symbols.answered += uint64(len(xs.wanted))
-				xs.wanted = nil
-				e.log.Debug("reading symbols", zapFile(x), zapError(err))
+				for _, a := range batch {
+					xs.lru.Remove(a)
+				}
+				e.symbols.drop(xs)
+				e.log.Debug("reading symbols", zapFile(w.x), zapError(err))
 				return
 			}
-			r := v.(symbolResult)
-			xs.names = r.names
-			if r.degraded != nil {
-				e.count.SymbolErrors++
-				e.log.Warn("some symbols are missing", zapFile(x), zapError(r.degraded))
-			}
-			for i, a := range batch {
-				if s, ok := xs.lru.Peek(a); ok {
-					*s = r.found[i]
-				}
-			}
-			e.executables.SetBytes(x, uint64(executableBytes+r.names.Bytes()+lineBytes*xs.lru.Len()))
-			if len(xs.wanted) > 0 {
-				e.startSymbolJob(x)
-			}
+			e.symbolsFound(w, batch, v.(symbolResult))
 		})
+}
+
+// symbolsFound puts what a job found into the cache.
+func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult) {
+	xs := w.payload.symbols
+	xs.names = r.names
+	if r.degraded != nil {
+		e.count.SymbolErrors++
+		e.log.Warn("some symbols are missing", zapFile(w.x), zapError(r.degraded))
+	}
+	for i, a := range batch {
+		if s, ok := xs.lru.Peek(a); ok {
+			*s = r.found[i]
+		}
+	}
+	if !xs.evicted && w.x.Payload == w.payload {
+		e.executables.SetBytes(w.x, uint64(executableBytes+r.names.Bytes()+lineBytes*xs.lru.Len()))
+	}
+	if len(xs.wanted) > 0 {
+		e.startSymbolJob(w)
+	}
 }
 
 // symbolResult is a job's.

@@ -90,7 +90,7 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 		return l.needs
 	}
 	if k.stop == unwind.StopCopyEnd && k.full {
-		k.stop = unwind.StopStale
+		k.stop = unwind.StopRingBusy
 	}
 	k.resumable = false
 	return nil

@@ -77,13 +77,15 @@ const (
 	StopStale
 	// StopRuntime: a language runtime's unwinder failed.
 	StopRuntime
+	// StopRingBusy: the copied top of the stack ended early, because the sample ring was filling up.
+	StopRingBusy
 
 	StopReasons // how many there are
 )
 
 var stopNames = [StopReasons]string{
 	"root", "no_user_stack", "address_space_gone", "max_frames", "tail_calls", "no_process", "no_mapping", "no_table",
-	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime",
+	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime", "ring_busy",
 }
 
 // String returns the reason as it stands in metrics and attributes.

@@ -175,9 +175,10 @@ type LoopSample struct {
 type LoopSampleFlag uint32
 
 const (
-	LoopSampleFlagSAMPLE_KERNEL_MODE LoopSampleFlag = 1
-	LoopSampleFlagSAMPLE_COPY        LoopSampleFlag = 2
-	LoopSampleFlagSAMPLE_COPY_FULL   LoopSampleFlag = 4
+	LoopSampleFlagSAMPLE_KERNEL_MODE   LoopSampleFlag = 1
+	LoopSampleFlagSAMPLE_COPY          LoopSampleFlag = 2
+	LoopSampleFlagSAMPLE_KERNEL_THREAD LoopSampleFlag = 8
+	LoopSampleFlagSAMPLE_COPY_FULL     LoopSampleFlag = 4
 )
 
 type LoopSaveKind uint32
@@ -237,6 +238,7 @@ const (
 	LoopStopReasonSTOP_ABI         LoopStopReason = 13
 	LoopStopReasonSTOP_STALE       LoopStopReason = 14
 	LoopStopReasonSTOP_RUNTIME     LoopStopReason = 15
+	LoopStopReasonSTOP_RING_BUSY   LoopStopReason = 16
 )
 
 type LoopTrigger uint32
