@@ -111,6 +111,8 @@ volatile const __u32 ring_copy_bytes = 1 << 19; /* no stack copies above this fi
 volatile const __u32 pid_ns_inode = 0; /* of the collector's pid namespace; 0: the initial one */
 /* for benchmarks: samples carry how long they took */
 volatile const __u32 measure_duration = 0;
+/* for benchmarks: 0 leaves the kernel's part of stacks out */
+volatile const __u32 kernel_stacks = 1;
 /* THREAD_SIZE: BTF does not tell it; only VARIANT_TAIL needs it */
 volatile const __u32 kernel_stack_bytes = 16384;
 

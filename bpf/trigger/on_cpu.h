@@ -19,9 +19,11 @@ INLINE struct counters *my_counters(__u32 cpu)
 /* The kernel's part of the stack, leaf first. */
 INLINE void kernel_stack(void *ctx, struct scratch *s)
 {
-	long bytes = bpf_get_stack(ctx, s->record.words, MAX_KERNEL_FRAMES * 8, 0);
+	long bytes = 0;
 
 	s->record.sample.flags |= SAMPLE_KERNEL_MODE;
+	if (kernel_stacks)
+		bytes = bpf_get_stack(ctx, s->record.words, MAX_KERNEL_FRAMES * 8, 0);
 	if (bytes > 0)
 		s->record.sample.kernel_words = bytes / 8;
 }

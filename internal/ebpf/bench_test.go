@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,48 +10,83 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkWalk reports how long the on-CPU program takes over user-mode samples of a process some 15 frames deep: by the
-// program's own clock, from its beginning to the commit, so that other processes' samples don't count.
+// shallowC burns in main.
+const shallowC = `
+#include <stdio.h>
+int main(void) { volatile unsigned long n = 0; puts("READY"); fflush(stdout); for (;;) n++; }
+`
+
+// kernelC is deepC, but burns in the kernel.
+var kernelC = strings.NewReplacer(
+	"volatile unsigned long sink;", "#include <fcntl.h>\nvolatile unsigned long sink; int fd;",
+	"for (int i = 0; i < n; i++) sink += i * 3;", "static char b[65536]; sink += read(fd, b, sizeof(b));",
+	"int main(void) {", `int main(void) { fd = open("/dev/zero", O_RDONLY);`,
+).Replace(deepC)
+
+// BenchmarkWalk reports how long the on-CPU program takes over one kind of sample, in both variants: by the program's own
+// clock from its beginning to the commit, so that other processes' samples don't count.
 func BenchmarkWalk(b *testing.B) {
 	needsBPF(b)
-	pid := startDeep(b)
-	var cpus unix.CPUSet
-	cpus.Set(1)
-	if err := unix.SchedSetaffinity(pid, &cpus); err != nil {
+	for _, kind := range []struct {
+		name, source string
+		kernelMode   bool
+		options      Options
+	}{
+		{"user-deep", deepC, false, Options{}},
+		{"user-shallow", shallowC, false, Options{}},
+		{"kernel", kernelC, true, Options{}},
+		{"kernel-without-its-stack", kernelC, true, Options{NoKernelStacks: true}},
+	} {
+		pid := startProgram(b, kind.source)
+		var cpus unix.CPUSet
+		cpus.Set(1)
+		if err := unix.SchedSetaffinity(pid, &cpus); err != nil {
+			b.Fatal(err)
+		}
+		for _, v := range []struct {
+			name    string
+			variant Variant
+		}{{"loop", VariantLoop}, {"tail", VariantTail}} {
+			b.Run(kind.name+"/"+v.name, func(b *testing.B) {
+				o := kind.options
+				o.Variant, o.MaxFrames, o.MemoryBytes, o.Measure = v.variant, 1024, 256<<20, true
+				benchmarkWalk(b, o, pid, kind.kernelMode)
+			})
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode bool) {
+	k, err := Load(zap.NewNop(), o)
+	if err != nil {
 		b.Fatal(err)
 	}
-	for _, v := range []struct {
-		name    string
-		variant Variant
-	}{{"loop", VariantLoop}, {"tail", VariantTail}} {
-		b.Run(v.name, func(b *testing.B) {
-			k, err := Load(zap.NewNop(), Options{Variant: v.variant, MaxFrames: 1024, MemoryBytes: 256 << 20, Measure: true})
-			if err != nil {
-				b.Fatal(err)
+	defer k.Close()
+	cpu, err := k.StartOnCPU(997)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cpu.Close()
+	publish(b, k, pid)
+	var took []time.Duration
+	kernel, user := 0, 0
+	b.ResetTimer()
+	for len(took) < max(b.N, 500) {
+		time.Sleep(100 * time.Millisecond)
+		readOf(b, k, pid, func(s *Sample) {
+			if s.KernelMode == kernelMode {
+				took = append(took, s.Duration)
+				user += len(s.User(nil))
+				kernel += len(s.Kernel(nil))
 			}
-			defer k.Close()
-			cpu, err := k.StartOnCPU(997)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer cpu.Close()
-			publish(b, k, pid)
-			var took []time.Duration
-			frames := 0
-			b.ResetTimer()
-			for len(took) < max(b.N, 500) {
-				time.Sleep(100 * time.Millisecond)
-				readOf(b, k, pid, func(s *Sample) {
-					if n := len(s.User(nil)); !s.KernelMode && n >= 12 {
-						took = append(took, s.Duration)
-						frames += n
-					}
-				})
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2]), "ns/sample")
-			b.ReportMetric(float64(took[len(took)*9/10]), "ns/sample-p90")
-			b.ReportMetric(float64(frames)/float64(len(took)), "frames/sample")
 		})
 	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2]), "ns/sample")
+	b.ReportMetric(float64(took[len(took)*9/10]), "ns/sample-p90")
+	b.ReportMetric(float64(user)/float64(len(took)), "user-frames")
+	b.ReportMetric(float64(kernel)/float64(len(took)), "kernel-frames")
 }

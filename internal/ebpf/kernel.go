@@ -33,11 +33,12 @@ const (
 
 // Options sizes what lives in the kernel.
 type Options struct {
-	Variant      Variant
-	MaxFrames    int
-	MemoryBytes  int    // bound of all maps together
-	Measure      bool   // samples carry how long they took
-	PIDNamespace uint32 // inode of the collector's pid namespace if that isn't the initial one
+	Variant     Variant
+	MaxFrames   int
+	MemoryBytes int // bound of all maps together
+	// For benchmarks: samples carry how long they took; the kernel's part of stacks is left out.
+	Measure, NoKernelStacks bool
+	PIDNamespace            uint32 // inode of the collector's pid namespace if that isn't the initial one
 }
 
 // Kernel is what is loaded. Close removes all of it; so does the end of the process.
@@ -132,12 +133,15 @@ func resize(spec *ebpf.CollectionSpec, o Options) error {
 	// a mapping is 56 bytes, a process some 110 with the hash's own share
 	spec.Maps["mappings"].MaxEntries = uint32(max(4096, o.MemoryBytes/64/64))
 	spec.Maps["processes"].MaxEntries = uint32(max(1024, o.MemoryBytes/128/128))
-	measure := uint32(0)
-	if o.Measure {
-		measure = 1
+	flag := func(on bool) uint32 {
+		if on {
+			return 1
+		}
+		return 0
 	}
 	for name, value := range map[string]uint32{
-		"measure_duration": measure,
+		"measure_duration": flag(o.Measure),
+		"kernel_stacks":    flag(!o.NoKernelStacks),
 		"max_frames":       uint32(o.MaxFrames),
 		"ring_wake_bytes":  uint32(ring / 16),
 		"ring_copy_bytes":  uint32(ring / 2),

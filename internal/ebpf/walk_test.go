@@ -72,11 +72,14 @@ func mappedTables(t testing.TB, k *Kernel, pid int) []MappedTable {
 }
 
 // startDeep compiles and runs deepC until the test ends.
-func startDeep(t testing.TB) (pid int) {
+func startDeep(t testing.TB) (pid int) { return startProgram(t, deepC) }
+
+// startProgram compiles and runs a C program without frame pointers until the test ends.
+func startProgram(t testing.TB, source string) (pid int) {
 	t.Helper()
 	dir := t.TempDir()
 	src, bin := filepath.Join(dir, "deep.c"), filepath.Join(dir, "deep")
-	if err := os.WriteFile(src, []byte(deepC), 0o644); err != nil {
+	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	gcc := exec.Command("gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", bin, src)

@@ -261,6 +261,7 @@ const (
 	LoopProgOnCpu           = "on_cpu"
 	LoopVarAbiTypes         = "abi_types"
 	LoopVarKernelStackBytes = "kernel_stack_bytes"
+	LoopVarKernelStacks     = "kernel_stacks"
 	LoopVarMaxFrames        = "max_frames"
 	LoopVarMeasureDuration  = "measure_duration"
 	LoopVarPidNsInode       = "pid_ns_inode"
@@ -332,6 +333,7 @@ type LoopMapSpecs struct {
 type LoopVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
+	KernelStacks     *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
 	MeasureDuration  *ebpf.VariableSpec `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
@@ -386,6 +388,7 @@ func (m *LoopMaps) Close() error {
 type LoopVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
+	KernelStacks     *ebpf.Variable `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
 	MeasureDuration  *ebpf.Variable `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`

@@ -28,6 +28,7 @@ const (
 	TailProgOnCpuNext       = "on_cpu_next"
 	TailVarAbiTypes         = "abi_types"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
+	TailVarKernelStacks     = "kernel_stacks"
 	TailVarMaxFrames        = "max_frames"
 	TailVarMeasureDuration  = "measure_duration"
 	TailVarPidNsInode       = "pid_ns_inode"
@@ -101,6 +102,7 @@ type TailMapSpecs struct {
 type TailVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
+	KernelStacks     *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
 	MeasureDuration  *ebpf.VariableSpec `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.VariableSpec `ebpf:"pid_ns_inode"`
@@ -157,6 +159,7 @@ func (m *TailMaps) Close() error {
 type TailVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
+	KernelStacks     *ebpf.Variable `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
 	MeasureDuration  *ebpf.Variable `ebpf:"measure_duration"`
 	PidNsInode       *ebpf.Variable `ebpf:"pid_ns_inode"`
