@@ -2,6 +2,7 @@ package hostbpf_test
 
 import (
 	"encoding/binary"
+	"flag"
 	"math/rand/v2"
 	"testing"
 
@@ -152,15 +153,38 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 	return p
 }
 
+var randomWalks = flag.Int("walks", 1000, "how many processes TestRandomWalks makes up")
+
+// randomInput is what FuzzWalk takes.
+func randomInput(random *rand.Rand) []byte {
+	b := make([]byte, 6000)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
+}
+
+// TestRandomWalks is FuzzWalk over much that no coverage leads to.
+func TestRandomWalks(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, uint64(*randomWalks)))
+	for _, arch := range []unwind.Arch{unwind.ArchAMD64, unwind.ArchARM64} {
+		h := startHosts(t, arch)
+		for range *randomWalks {
+			s := source{randomInput(random)}
+			p := s.tape(arch)
+			load(t, h, p.Mappings)
+			if compare(t, h, p, &p.Memory); t.Failed() {
+				return
+			}
+		}
+	}
+}
+
 // FuzzWalk: hostile registers, memory and tables crash nothing, and everyone finds the same.
 func FuzzWalk(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		b := make([]byte, 4000)
-		for i := range b {
-			b[i] = byte(random.Uint32())
-		}
-		f.Add(b)
+	for range 100 {
+		f.Add(randomInput(random))
 	}
 	all := map[unwind.Arch]hosts{
 		unwind.ArchAMD64: startHosts(f, unwind.ArchAMD64),

@@ -54,7 +54,7 @@ func TestSearch(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for v, h := range startHosts(t, unwind.ArchAMD64) {
 		for round := range 20 {
-			mappings, probes := mapped(random, 1+round*round/2)
+			mappings, probes := manyMappings(random, 1+round*round/2)
 			if err := h.Load(mappings); err != nil {
 				t.Fatal(err)
 			}
@@ -65,8 +65,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// mapped makes mappings with tables, and addresses to look up.
-func mapped(random *rand.Rand, n int) (mappings []tape.Mapping, probes []unwind.Addr) {
+// manyMappings makes mappings with tables, and addresses to look up.
+func manyMappings(random *rand.Rand, n int) (mappings []tape.Mapping, probes []unwind.Addr) {
 	at := unwind.Addr(codeAt)
 	for range n {
 		table, end := marked(random, unwind.FileAddr(random.IntN(1<<20)), 1+random.IntN(20000/n))

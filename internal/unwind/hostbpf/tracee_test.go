@@ -3,14 +3,10 @@
 package hostbpf_test
 
 import (
-	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,106 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
 )
-
-// image is a mapped file: its table and its functions.
-type image struct {
-	name      string
-	segments  []unwind.Segment
-	table     *unwind.Table
-	golang    *gopclntab.Offsets
-	functions []elf.Symbol // by address
-}
-
-// images caches what several programs map, by path.
-type images map[string]*image
-
-// load reads a file; its symbols come from another one if it is stripped.
-func (im images) load(t testing.TB, path, symbols string, plain bool) *image {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := im.parse(t, path, b, plain)
-	if symbols != "" && symbols != path {
-		full, err := os.ReadFile(symbols)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i.functions = functions(full)
-	}
-	return i
-}
-
-func (im images) parse(t testing.TB, path string, b []byte, plain bool) *image {
-	t.Helper()
-	key := fmt.Sprint(path, plain)
-	if i := im[key]; i != nil {
-		return i
-	}
-	f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	i := &image{name: filepath.Base(path), segments: f.Segments, functions: functions(b)}
-	if plain {
-		i.table, _, err = ehframe.EHFrame(f)
-	} else {
-		var info tables.Info
-		i.table, info, err = tables.Build(f)
-		if info.Go != nil {
-			i.golang = info.Go.Offsets
-		}
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	im[key] = i
-	return i
-}
-
-func functions(b []byte) []elf.Symbol {
-	f, err := elf.NewFile(bytes.NewReader(b))
-	if err != nil {
-		return nil
-	}
-	all, _ := f.Symbols() // none is fine
-	dynamic, _ := f.DynamicSymbols()
-	all = slices.DeleteFunc(append(all, dynamic...), func(s elf.Symbol) bool {
-		kind := elf.ST_TYPE(s.Info)
-		code := kind == elf.STT_FUNC || kind == elf.STT_NOTYPE && int(s.Section) < len(f.Sections) && s.Name != "" &&
-			f.Sections[s.Section].Flags&elf.SHF_EXECINSTR != 0
-		return !code || s.Value == 0
-	})
-	// Of several names the shortest is likely the one that people know.
-	slices.SortStableFunc(all, func(a, b elf.Symbol) int {
-		if a.Value != b.Value {
-			return int(int64(a.Value) - int64(b.Value))
-		}
-		return len(b.Name) - len(a.Name)
-	})
-	return all
-}
-
-// function names the code at an address of the file.
-func (i *image) function(a unwind.FileAddr) string {
-	after, _ := slices.BinarySearchFunc(i.functions, uint64(a)+1, func(s elf.Symbol, a uint64) int {
-		return int(int64(s.Value) - int64(a))
-	})
-	if after == 0 {
-		return ""
-	}
-	if s := i.functions[after-1]; uint64(a) < s.Value+max(s.Size, 1) {
-		return s.Name
-	}
-	return ""
-}
 
 // tracee is a program under ptrace; everything happens on the thread that started it.
 type tracee struct {
@@ -130,7 +28,7 @@ type tracee struct {
 	symbols map[string]string // of stripped files
 	plain   bool              // tables are made of .eh_frame alone
 	code    tape.Code
-	loaded  []*image // by mapping; nil: anonymous
+	loaded  mapped
 	regs    unix.PtraceRegs
 	ended   bool
 }
@@ -219,6 +117,7 @@ func (p *tracee) run() {
 		case ws.StopSignal() == unix.SIGTRAP && ws.TrapCause() <= 0:
 			p.tid = tid
 			p.getRegs()
+			p.readMaps()
 			return
 		case ws.TrapCause() > 0 || ws.StopSignal() == unix.SIGSTOP: // a thread is born
 			p.resume(tid, 0)
@@ -234,8 +133,10 @@ func (p *tracee) resume(tid, signal int) {
 	}
 }
 
-// step executes one instruction of the thread that stopped, delivering a signal first if there is one.
-func (p *tracee) step(signal int) (ended bool) {
+func (p *tracee) step() (ended bool) { return p.stepWith(0) }
+
+// stepWith executes one instruction of the thread that stopped, delivering a signal first if there is one.
+func (p *tracee) stepWith(signal int) (ended bool) {
 	p.t.Helper()
 	// The request itself: the wrapper takes no signal.
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SINGLESTEP, uintptr(p.tid), 0, uintptr(signal), 0, 0); errno != 0 {
@@ -251,9 +152,9 @@ func (p *tracee) step(signal int) (ended bool) {
 		case tid != p.tid:
 			p.stopped = append(p.stopped, tid)
 		case ws.TrapCause() > 0:
-			return p.step(0)
+			return p.stepWith(0)
 		case ws.StopSignal() != unix.SIGTRAP:
-			return p.step(int(ws.StopSignal()))
+			return p.stepWith(int(ws.StopSignal()))
 		default:
 			p.getRegs()
 			return false
@@ -273,10 +174,11 @@ func (p *tracee) registers() unwind.Registers {
 		r.Rbp, r.Rsp, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15}}
 }
 
+func (p *tracee) pc() unwind.Addr { return unwind.Addr(p.regs.Rip) }
+
 // breakAt stops the program where a function begins.
 func (p *tracee) breakAt(function string) {
 	p.t.Helper()
-	p.readMaps()
 	for i, m := range p.code {
 		if p.loaded[i] == nil {
 			continue
@@ -353,22 +255,7 @@ func (p *tracee) readMaps() {
 	}
 }
 
-// name names the code at an address: function, file.
-func (p *tracee) name(a uint64) string {
-	for i, m := range p.code {
-		if !m.Contains(unwind.Addr(a)) {
-			continue
-		}
-		if p.loaded[i] == nil {
-			return m.Name
-		}
-		if f := p.loaded[i].function(m.FileAddr(unwind.Addr(a))); f != "" {
-			return f
-		}
-		return m.Name
-	}
-	return ""
-}
+func (p *tracee) name(a uint64) string { return p.loaded.name(p.code, a) }
 
 // tape takes the thread as it is, with all of its process's tables and without memory.
 func (p *tracee) tape() *tape.Tape {
