@@ -32,8 +32,13 @@ struct record {
 	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
 };
 
+/*
+ * What does not fit BPF's own stack: 512 bytes for a program and all that it calls together.
+ * user_regs is a struct saved_regs, whose layout is the architecture's.
+ */
 struct scratch {
 	struct walk walk;
+	__u64 user_regs[34];
 	struct record record;
 };
 

@@ -33,7 +33,7 @@ int on_cpu(struct perf_ctx *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct counters *c = my_counters(cpu);
-	struct saved_regs regs;
+	struct saved_regs *regs;
 	struct task_struct *task;
 	struct scratch *s;
 
@@ -45,13 +45,15 @@ int on_cpu(struct perf_ctx *ctx)
 		return 0;
 	task = current_task();
 	begin_record(s, task, TRIGGER_ON_CPU);
-	regs = ctx->regs;
-	if (!user_mode(&regs)) {
+	regs = (struct saved_regs *)s->user_regs;
+	_Static_assert(sizeof(*regs) <= sizeof(s->user_regs), "user_regs is too small");
+	*regs = ctx->regs;
+	if (!user_mode(regs)) {
 		kernel_stack(ctx, s);
-		if (read_task_regs(task, &regs))
-			__builtin_memset(&regs, 0, sizeof(regs));
+		if (read_task_regs(task, regs))
+			__builtin_memset(regs, 0, sizeof(*regs));
 	}
-	if (begin_walk(s, task, &regs))
+	if (begin_walk(s, task, regs))
 		WALK_AND_FINISH(ctx, s, c);
 	else
 		finish(s, c);

@@ -133,9 +133,10 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
  */
 INLINE int signal_step(struct walk *w)
 {
-	__u64 gregs[17];
+	__u64 *gregs = w->window; /* it has room, and is of another stack afterwards */
 
-	if (read_user(gregs, sizeof(gregs), w->regs[REG_SP] + 40))
+	w->window_start = ~0ull;
+	if (read_user(gregs, 17 * 8, w->regs[REG_SP] + 40))
 		return stop(w, STOP_MEMORY);
 	w->regs[8] = gregs[0];
 	w->regs[9] = gregs[1];

@@ -212,7 +212,8 @@ type LoopScratch struct {
 		WindowStart uint64
 		Window      [32]uint64
 	}
-	Record struct {
+	UserRegs [34]uint64
+	Record   struct {
 		_      structs.HostLayout
 		Sample LoopSample
 		Words  [4608]uint64
