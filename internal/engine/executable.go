@@ -268,6 +268,9 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 		x.table, addErr = l.tables.Add(table, goOffsets(info))
 		err = errors.Join(err, addErr)
 	}
+	if n := info.EHFrame.Malformed + info.DebugFrame.Malformed; n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d malformed entries of call frame information left out", n))
+	}
 	out.tableError = err
 	out.took = time.Since(began)
 	return out, nil
