@@ -35,6 +35,7 @@ const (
 
 	maxProgs    = 4096
 	maxExec     = 64
+	maxCode     = 256
 	maxSections = 1 << 17
 	maxNames    = 8 << 20 // bytes of section names
 	maxName     = 256     // bytes of one section's name
@@ -119,6 +120,30 @@ func (f *File) Executable() (x []unwind.Segment) {
 		if s.Exec && len(x) < maxExec {
 			x = append(x, s)
 		}
+	}
+	return x
+}
+
+// Code returns the ranges that hold instructions: the executable sections or, without section headers, the executable
+// segments, which may hold constants as well. At most 256 ranges are returned, in the file's order.
+func (f *File) Code() (x []unwind.Segment) {
+	exec := f.Executable()
+	for _, s := range f.Sections {
+		if s.Flags&(elf.SHF_EXECINSTR|elf.SHF_ALLOC) != elf.SHF_EXECINSTR|elf.SHF_ALLOC || s.Type == elf.SHT_NOBITS || s.Size == 0 {
+			continue
+		}
+		for _, g := range exec {
+			d := uint64(s.Addr - g.VAddr)
+			if s.Addr < g.VAddr || d >= g.FileSize || len(x) >= maxCode {
+				continue
+			}
+			n := min(s.Size, g.FileSize-d)
+			x = append(x, unwind.Segment{Offset: g.Offset + unwind.FileOffset(d), VAddr: s.Addr, FileSize: n, MemSize: n, Exec: true})
+			break
+		}
+	}
+	if len(x) == 0 {
+		return exec
 	}
 	return x
 }

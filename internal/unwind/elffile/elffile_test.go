@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,6 +185,35 @@ func TestReadAddr(t *testing.T) {
 		if err := f.ReadAddr(got, a); !errors.Is(err, ErrNoData) {
 			t.Errorf("%#x: %v", uint64(a), err)
 		}
+	}
+}
+
+// TestCode compares the ranges with the executable sections.
+func TestCode(t *testing.T) {
+	f := open(t, compile(t))
+	var want []unwind.FileAddr
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_EXECINSTR != 0 {
+			want = append(want, s.Addr, s.Addr+unwind.FileAddr(s.Size))
+		}
+	}
+	var got []unwind.FileAddr
+	for _, g := range f.Code() {
+		got = append(got, g.VAddr, g.VAddr+unwind.FileAddr(g.FileSize))
+		b, c := make([]byte, g.FileSize), make([]byte, g.FileSize)
+		if _, err := f.ReaderAt().ReadAt(b, int64(g.Offset)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.ReadAddr(c, g.VAddr); err != nil || !bytes.Equal(b, c) {
+			t.Errorf("%+v: %v", g, err)
+		}
+	}
+	if !slices.Equal(got, want) || len(got) < 4 {
+		t.Errorf("%x, want %x", got, want)
+	}
+	f.Sections = nil
+	if !slices.Equal(f.Code(), f.Executable()) {
+		t.Errorf("%+v", f.Code())
 	}
 }
 

@@ -4,7 +4,9 @@ package reference
 
 import (
 	"debug/elf"
+	"flag"
 	"fmt"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,8 +38,11 @@ type task struct {
 	sig     int      // signal to deliver with the next step
 	pending bool     // a signal is being delivered
 	next    [16]byte // the instruction about to be stepped
+	birth   uint64   // the stack pointer of what made the task
 	newborn int      // in a new thread: steps until it has left what it shares with its parent's return from clone
 	held    *call    // popped from the stack into a register
+	taken   *call    // popped into memory
+	before  []call   // what was ever popped so
 }
 
 // expected is what a walk must find, leaf first.
@@ -89,9 +94,15 @@ func (k *task) update() {
 		k.shadow = k.shadow[:i] // longjmp out of the handler
 	}
 	base := k.signalFrame() + 1
-	if n := len(k.shadow); n > base && k.shadow[n-1].slot == sp-8 && k.next[0] == 0x5f {
-		// vfork begins with pop %rdi: it keeps its return address there.
+	if n := len(k.shadow); n > base && k.shadow[n-1].slot == sp-8 && (k.next[0] == 0x5f || k.next[0] == 0x5a) {
+		// vfork begins with pop %rdi or, in musl, %rdx: it keeps its return address there.
 		k.held = &call{slot: sp - 8, ra: k.shadow[n-1].ra}
+	}
+	if n := len(k.shadow); n > base && k.shadow[n-1].slot == sp-8 && k.next[0] == 0x8f {
+		k.taken = &call{slot: sp - 8, ra: k.shadow[n-1].ra} // sigsetjmp pops its return address into the jmp_buf
+		k.before = append(k.before, *k.taken)
+	} else if c := (call{slot: sp, ra: k.proc.word(sp)}); k.next[0] == 0xff && slices.Contains(k.before, c) {
+		k.shadow, k.taken = append(k.shadow, c), nil // back again, perhaps by longjmp
 	}
 	if k.held != nil && sp != k.held.slot+8 {
 		if sp == k.held.slot && k.proc.word(sp) == k.held.ra {
@@ -166,7 +177,7 @@ func (s *stepper) check(k *task) {
 		}
 		return
 	}
-	if k.newborn > 0 || s.rewriting(k, want) {
+	if k.newborn > 0 || k.taken != nil || s.rewriting(k, want) {
 		s.tolerated++
 		return
 	}
@@ -257,7 +268,7 @@ func (s *stepper) uncovered(k *task, frames []unwind.RawFrame) bool {
 }
 
 // run steps through a program until it ends or the time is over.
-func (s *stepper) run(path string, limit time.Duration) {
+func (s *stepper) run(path, symbols string, limit time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s.errors, s.places = map[string]int{}, map[string]int{}
@@ -267,7 +278,7 @@ func (s *stepper) run(path string, limit time.Duration) {
 	defer unix.Kill(pid, unix.SIGKILL)
 	s.tasks[pid] = &task{tid: pid, proc: newProcess(s.t, pid, s.im), started: true}
 	if !s.fromStart {
-		s.toMain(s.tasks[pid], path)
+		s.toMain(s.tasks[pid], path, symbols)
 	}
 	s.stopped(s.tasks[pid])
 	status := -1
@@ -313,9 +324,9 @@ func (s *stepper) run(path string, limit time.Duration) {
 	}
 }
 
-// toMain lets the program run up to main, and takes the calls up to there from a walk.
-func (s *stepper) toMain(k *task, path string) {
-	f, err := elf.Open(path)
+// toMain lets the program run up to main, which symbols has, and takes the calls up to there from a walk.
+func (s *stepper) toMain(k *task, path, symbols string) {
+	f, err := elf.Open(symbols)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -414,10 +425,7 @@ func (s *stepper) born(parent *task, tid, cause int) {
 		k = &task{tid: tid}
 		s.tasks[tid] = k
 	}
-	k.proc = parent.proc
-	if cause == unix.PTRACE_EVENT_CLONE {
-		k.newborn = 5
-	}
+	k.proc, k.birth = parent.proc, parent.regs.Rsp
 	if cause != unix.PTRACE_EVENT_CLONE {
 		k.proc = newProcess(s.t, tid, s.im)
 		k.shadow, k.held = slices.Clone(parent.shadow), parent.held
@@ -438,21 +446,13 @@ func (s *stepper) stopped(k *task) {
 	}
 	if k.last.Rip == 0 { // the first stop
 		k.last = k.regs
-		if len(k.shadow) > 0 {
-			k.trim()
+		if k.regs.Rsp != k.birth { // on a new stack there are no calls
+			k.shadow, k.newborn = nil, 8
 		}
 	}
 	k.update()
 	s.check(k)
 	s.resume(k)
-}
-
-// trim adapts a shadow copied from a vforking or cloning parent to the child's stack: on a new one there are no calls.
-func (k *task) trim() {
-	top := k.shadow[len(k.shadow)-1].slot
-	if d := int64(k.regs.Rsp - top); d < -1<<20 || d > 1<<20 {
-		k.shadow, k.newborn = nil, 5
-	}
 }
 
 func (s *stepper) resume(k *task) {
@@ -465,37 +465,56 @@ func (s *stepper) resume(k *task) {
 	}
 }
 
+var stepTime = flag.Duration("steptime", 3*time.Second, "how long each program may be single-stepped; 15s is enough for all to end")
+
 // TestEveryInstruction single-steps programs and compares the walk at each instruction with the calls that were made.
 func TestEveryInstruction(t *testing.T) {
+	noCFI := []string{"-fno-asynchronous-unwind-tables", "-fno-unwind-tables"}
 	for _, c := range []struct {
 		name, compiler, source string
 		args                   []string
-		fromStart              bool
-		// uncovered is how many steps may have a frame in code without rules: _init, _fini and crtbegin.o, which are
-		// part of every program and library, and longjmp; all of musl's libc.
+		fromStart, strip       bool
+		// uncovered is how many steps may have a frame in code without rules: longjmp for the most part, and without call
+		// frame information functions that realign the stack.
 		uncovered int
 	}{
-		{"sample", "gcc", "sample.c", []string{"-O2", "-fomit-frame-pointer", "-Wl,-z,lazy"}, true, 300},
-		{"sampleO0", "gcc", "sample.c", []string{"-O0", "-Wl,-z,now"}, false, 300},
-		{"sampleOs", "gcc", "sample.c", []string{"-Os", "-fno-pie", "-no-pie", "-Wl,-z,lazy"}, false, 300},
-		{"sampleIBT", "gcc", "sample.c", []string{"-O3", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy"}, false, 300},
-		{"sampleClang", "clang", "sample.c", []string{"-O2"}, false, 300},
-		{"sampleLLD", "gcc", "sample.c", []string{"-O2", "-fuse-ld=lld", "-Wl,-z,lazy"}, false, 1000},
-		{"sampleLLDIBT", "gcc", "sample.c", []string{"-O2", "-fuse-ld=lld", "-Wl,-z,lazy", "-fcf-protection=full", "-Wl,-z,force-ibt"}, false, 1000},
-		{"sampleMold", "gcc", "sample.c", []string{"-O2", "-fuse-ld=mold", "-Wl,-z,lazy"}, false, 1000},
-		{"sampleMusl", "musl-gcc", "sample.c", []string{"-O2", "-static"}, false, 1 << 30},
-		{"signals", "gcc", "signals.c", []string{"-O2"}, false, 300},
-		{"signalsMusl", "musl-gcc", "signals.c", []string{"-O2", "-static"}, false, 1 << 30},
-		{"threads", "gcc", "threads.c", []string{"-O2"}, false, 300},
-		{"threadsMusl", "musl-gcc", "threads.c", []string{"-O2", "-static"}, false, 1 << 30},
-		{"children", "gcc", "children.c", []string{"-O2"}, false, 300},
-		{"exceptions", "g++", "exceptions.cc", []string{"-O2"}, false, 3000},
-		{"exceptionsStatic", "g++", "exceptions.cc", []string{"-O1", "-static-pie"}, false, 300},
-		{"dlopen", "gcc", "dlopen.c", []string{"-O2"}, false, 300},
+		{"sample", "gcc", "sample.c", []string{"-O2", "-fomit-frame-pointer", "-Wl,-z,lazy"}, true, false, 40},
+		{"sampleO0", "gcc", "sample.c", []string{"-O0", "-Wl,-z,now"}, false, false, 40},
+		{"sampleOs", "gcc", "sample.c", []string{"-Os", "-fno-pie", "-no-pie", "-Wl,-z,lazy"}, false, false, 40},
+		{"sampleIBT", "gcc", "sample.c", []string{"-O3", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy"}, false, false, 40},
+		{"sampleClang", "clang", "sample.c", []string{"-O2"}, false, false, 40},
+		{"sampleLLD", "gcc", "sample.c", []string{"-O2", "-fuse-ld=lld", "-Wl,-z,lazy"}, false, false, 40},
+		{"sampleLLDIBT", "gcc", "sample.c", []string{"-O2", "-fuse-ld=lld", "-Wl,-z,lazy", "-fcf-protection=full", "-Wl,-z,force-ibt"}, false, false, 40},
+		{"sampleMold", "gcc", "sample.c", []string{"-O2", "-fuse-ld=mold", "-Wl,-z,lazy"}, false, false, 40},
+		{"sampleMusl", "musl-gcc", "sample.c", []string{"-O2", "-static"}, false, false, 40},
+		{"sampleMuslStripped", "musl-gcc", "sample.c", []string{"-O2", "-static"}, false, true, 40},
+		{"sampleMuslDynamic", "musl-gcc", "sample.c", []string{"-O2"}, false, false, 40},
+		{"sampleNoCFI", "gcc", "sample.c", append([]string{"-O2"}, noCFI...), false, false, 300},
+		{"sampleNoCFIO0", "gcc", "sample.c", append([]string{"-O0"}, noCFI...), false, true, 300},
+		{"sampleNoCFIOs", "gcc", "sample.c", append([]string{"-Os", "-static"}, noCFI...), false, true, 300},
+		{"sampleNoCFIClang", "clang", "sample.c", append([]string{"-O3"}, noCFI...), false, true, 300},
+		{"signals", "gcc", "signals.c", []string{"-O2"}, false, false, 40},
+		{"signalsMusl", "musl-gcc", "signals.c", []string{"-O2", "-static"}, false, false, 40},
+		{"signalsMuslStripped", "musl-gcc", "signals.c", []string{"-O2", "-static"}, false, true, 60},
+		{"childrenMusl", "musl-gcc", "children.c", []string{"-O2", "-static"}, false, true, 40},
+		{"threads", "gcc", "threads.c", []string{"-O2"}, false, false, 40},
+		{"threadsMusl", "musl-gcc", "threads.c", []string{"-O2", "-static"}, false, false, 40},
+		{"children", "gcc", "children.c", []string{"-O2"}, false, false, 40},
+		{"exceptions", "g++", "exceptions.cc", []string{"-O2"}, false, false, 40},
+		{"exceptionsStatic", "g++", "exceptions.cc", []string{"-O1", "-static-pie"}, false, false, 40},
+		{"dlopen", "gcc", "dlopen.c", []string{"-O2"}, false, false, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := stepper{t: t, fromStart: c.fromStart}
-			s.run(build(t, c.compiler, c.source, c.args...), 10*time.Second)
+			path := build(t, c.compiler, c.source, c.args...)
+			run := path
+			if c.strip {
+				run += ".stripped"
+				if b, err := exec.Command("strip", "-o", run, path).CombinedOutput(); err != nil {
+					t.Fatalf("strip: %v\n%s", err, b)
+				}
+			}
+			s.run(run, path, *stepTime)
 			if s.skipped > c.uncovered {
 				t.Errorf("%d of %d walks met code without rules: %v", s.skipped, s.walked, s.places)
 			}

@@ -99,6 +99,9 @@ func indirectCall(b []byte) int {
 			size += 4
 		}
 		if size == n {
+			if p := len(b) - n - 1; p >= 0 && b[p] == 0x41 { // with one of the registers from r8 on
+				n++
+			}
 			return n
 		}
 	}

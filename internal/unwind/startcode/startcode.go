@@ -64,7 +64,7 @@ type candidate struct {
 
 // Find returns rows for those places of f's executable segments where t has no rule. Errors are those of reading.
 func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
-	s := scanner{f: f, t: t, exec: f.Executable()}
+	s := scanner{f: f, t: t, exec: f.Code()}
 	if f.Arch == unwind.ArchARM64 {
 		s.scan = s.scanARM64
 	} else {
@@ -86,7 +86,7 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 
 // segment scans the parts of a segment that have no rule; small asks for very small parts too.
 func (s *scanner) segment(g unwind.Segment, small bool) error {
-	for lo, hi := range uncovered(s.t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
+	for lo, hi := range tablebuild.Uncovered(s.t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
 		size := hi - lo
 		if size < minSyscall || size < minGap && !small {
 			continue
@@ -102,24 +102,6 @@ func (s *scanner) segment(g unwind.Segment, small bool) error {
 		}
 	}
 	return nil
-}
-
-// uncovered yields the parts of [lo, hi) in which t has no rule.
-func uncovered(t *unwind.Table, lo, hi unwind.FileAddr) func(yield func(lo, hi unwind.FileAddr) bool) {
-	return func(yield func(lo, hi unwind.FileAddr) bool) {
-		i, _ := slices.BinarySearchFunc(t.Rows, lo, func(r unwind.Row, a unwind.FileAddr) int { return cmp.Compare(r.Start, a) })
-		free := t.Lookup(lo).CFA == unwind.CFANone
-		for ; lo < hi && i < len(t.Rows) && t.Rows[i].Start < hi; i++ {
-			r := t.Rows[i]
-			if free && r.Start > lo && !yield(lo, r.Start) {
-				return
-			}
-			lo, free = r.Start, t.Rules[r.Rule].CFA == unwind.CFANone
-		}
-		if free && lo < hi {
-			yield(lo, hi)
-		}
-	}
 }
 
 type scanner struct {
@@ -230,7 +212,7 @@ func (s *scanner) entry() {
 	if lo == 0 || !s.executable(lo) || s.t.Lookup(lo).CFA != unwind.CFANone {
 		return
 	}
-	for _, hi := range uncovered(s.t, lo, lo+maxEntry) {
+	for _, hi := range tablebuild.Uncovered(s.t, lo, lo+maxEntry) {
 		b := make([]byte, hi-lo)
 		for len(b) > 0 && s.f.ReadAddr(b, lo) != nil {
 			b = b[:len(b)-1]

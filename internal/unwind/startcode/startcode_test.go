@@ -250,7 +250,7 @@ func TestIndirectCall(t *testing.T) {
 		want int
 	}{
 		{[]byte{0xff, 0xd3}, 2},                                     // call *%rbx
-		{[]byte{0x41, 0xff, 0xd1}, 2},                               // call *%r9
+		{[]byte{0x41, 0xff, 0xd1}, 3},                               // call *%r9
 		{[]byte{0xff, 0x13}, 2},                                     // call *(%rbx)
 		{[]byte{0xff, 0x53, 0x10}, 3},                               // call *16(%rbx)
 		{[]byte{0xff, 0x54, 0x24, 0x08}, 4},                         // call *8(%rsp)

@@ -2,7 +2,10 @@
 package tablebuild
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -85,4 +88,23 @@ func (b *Builder) Table(end unwind.FileAddr) *unwind.Table {
 		b.rows = append(b.rows, unwind.Row{Start: max(end, b.rows[n-1].Start+1)})
 	}
 	return &unwind.Table{Rows: b.rows, Rules: b.rules}
+}
+
+// Uncovered yields the parts of [lo, hi) in which t has no rule, in ascending order.
+func Uncovered(t *unwind.Table, lo, hi unwind.FileAddr) iter.Seq2[unwind.FileAddr, unwind.FileAddr] {
+	return func(yield func(lo, hi unwind.FileAddr) bool) {
+		byStart := func(r unwind.Row, a unwind.FileAddr) int { return cmp.Compare(r.Start, a) }
+		i, _ := slices.BinarySearchFunc(t.Rows, lo, byStart)
+		free := t.Lookup(lo).CFA == unwind.CFANone
+		for ; lo < hi && i < len(t.Rows) && t.Rows[i].Start < hi; i++ {
+			r := t.Rows[i]
+			if free && r.Start > lo && !yield(lo, r.Start) {
+				return
+			}
+			lo, free = r.Start, t.Rules[r.Rule].CFA == unwind.CFANone
+		}
+		if free && lo < hi {
+			yield(lo, hi)
+		}
+	}
 }

@@ -55,3 +55,34 @@ func TestTooManyRules(t *testing.T) {
 		t.Errorf("%d rules, %v", len(tab.Rules), tab.Lookup(MaxRules+5))
 	}
 }
+
+func TestUncovered(t *testing.T) {
+	rule := unwind.Rule{CFA: unwind.CFARoot}
+	var b Builder
+	for _, start := range []unwind.FileAddr{0x20, 0x50} {
+		if err := errors.Join(b.Add(start, rule), b.Add(start+0x10, unwind.Rule{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tab := b.Table(0x60)
+	for _, c := range []struct {
+		t    *unwind.Table
+		want []unwind.FileAddr
+	}{
+		{tab, []unwind.FileAddr{0x10, 0x20, 0x30, 0x50, 0x60, 0x100}},
+		{&unwind.Table{}, []unwind.FileAddr{0x10, 0x100}},
+	} {
+		var got []unwind.FileAddr
+		for lo, hi := range Uncovered(c.t, 0x10, 0x100) {
+			got = append(got, lo, hi)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%x, want %x", got, c.want)
+		}
+	}
+	for lo, hi := range Uncovered(tab, 0x28, 0x58) {
+		if lo != 0x30 || hi != 0x50 {
+			t.Errorf("%x to %x", lo, hi)
+		}
+	}
+}

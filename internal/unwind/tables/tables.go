@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/codeflow"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
@@ -23,7 +24,10 @@ type Info struct {
 	EHFrame, DebugFrame ehframe.Stats
 	// Start says what was found by looking at code that nothing else describes.
 	Start startcode.Stats
-	// HasCFI tells whether the file has any unwind information of its own. Without, walks through it are guesses.
+	// Flow says what was found by following code that has no rules yet.
+	Flow codeflow.Stats
+	// HasCFI tells whether the file has any unwind information of its own. Without,
+	// all rules come from its instructions.
 	HasCFI bool
 	// Rows and Rules count the table's.
 	Rows, Rules int
@@ -49,7 +53,7 @@ func (i Info) Inexpressible() (n [ehframe.Reasons]int) {
 }
 
 // Build makes the table of f. Each source fills what the ones before it left open: Go's table, .eh_frame, .debug_frame,
-// start code. A source that fails is left out and the rest is still good: then the table is not nil and the error names
+// start code, and following the code itself. A source that fails is left out and the rest is still good: then the table is not nil and the error names
 // the source. A file without unwind information has an empty table, which is no error.
 func Build(f *elffile.File) (*unwind.Table, Info, error) {
 	var info Info
@@ -76,6 +80,10 @@ func Build(f *elffile.File) (*unwind.Table, Info, error) {
 	start, startStats, err := startcode.Find(f, t)
 	note("start code", err)
 	t, info.Start = Merge(t, start), startStats
+
+	flow, flowStats, err := codeflow.Find(f, t)
+	note("instructions", err)
+	t, info.Flow = Merge(t, flow), flowStats
 
 	coverReturns(t)
 	info.Rows, info.Rules = len(t.Rows), len(t.Rules)

@@ -1,0 +1,91 @@
+package codeflow
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+// findStarts collects functions' starts from symbols, sections, the entry point, and from what code calls or takes the
+// address of, if it looks like a function.
+func (a *analyzer) findStarts() error {
+	for i := range a.f.Sections {
+		switch s := &a.f.Sections[i]; {
+		case s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_DYNSYM:
+			a.symbols(s)
+		case s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0: // .init and .fini have no symbols in stripped files
+			a.start(s.Addr)
+		}
+	}
+	a.start(a.f.Entry)
+	seen := map[unwind.FileAddr]bool{}
+	buf := make([]byte, 64<<10)
+	left := uint64(maxCallers)
+	for _, g := range a.f.Code() {
+		size := min(g.FileSize, left)
+		left -= size
+		for off := uint64(0); off < size; off += uint64(len(buf)) - 16 {
+			b := buf[:min(uint64(len(buf)), size-off)]
+			if err := a.f.ReadAddr(b, g.VAddr+unwind.FileAddr(off)); err != nil {
+				if errors.Is(err, elffile.ErrTruncated) || errors.Is(err, elffile.ErrNoData) {
+					break
+				}
+				return err
+			}
+			a.m.calls(b, g.VAddr+unwind.FileAddr(off), func(target unwind.FileAddr) {
+				if a.region(target) != nil && len(seen) < maxTargets {
+					seen[target] = true
+				}
+			})
+		}
+	}
+	targets := slices.Sorted(maps.Keys(seen))
+	for _, target := range slices.Backward(targets) { // so that each ends where the next is known to begin
+		r := a.region(target)
+		off := int(target - r.at)
+		if !r.start[off] && (off == 0 || a.m.boundary(r.code[:off], target)) && a.plausible(r, off, maxDepth) >= trialEndless {
+			r.start[off] = true
+		}
+	}
+	return nil
+}
+
+// start notes a function's start that is known.
+func (a *analyzer) start(at unwind.FileAddr) {
+	if r := a.region(at); r != nil {
+		r.start[at-r.at] = true
+	}
+}
+
+// symbols takes the starts of functions from a symbol table, but not those of parts that the compiler moved away, which
+// are entered with their function's frame (gcc's f.cold).
+func (a *analyzer) symbols(s *elffile.Section) {
+	b, err := a.f.SectionData(s, maxSymbols)
+	if err != nil || uint64(s.Link) >= uint64(len(a.f.Sections)) {
+		return // what is not known from symbols may be known from calls
+	}
+	names, err := a.f.SectionData(&a.f.Sections[s.Link], maxSymbols)
+	if err != nil {
+		return
+	}
+	for ; len(b) >= symbolSize; b = b[symbolSize:] {
+		at := unwind.FileAddr(binary.LittleEndian.Uint64(b[8:]))
+		if elf.ST_TYPE(b[4]) != elf.STT_FUNC || binary.LittleEndian.Uint16(b[6:]) == 0 {
+			continue
+		}
+		name := names[min(uint64(binary.LittleEndian.Uint32(b)), uint64(len(names))):]
+		name = name[:min(len(name), 256)]
+		if n := bytes.IndexByte(name, 0); n >= 0 {
+			name = name[:n]
+		}
+		if !bytes.Contains(name, []byte(".cold")) {
+			a.start(at)
+		}
+	}
+}
