@@ -13,7 +13,10 @@ import (
 )
 
 // source turns fuzzing input into choices; when it is used up, all choices are zero.
-type source struct{ b []byte }
+type source struct {
+	b     []byte
+	stack uint64
+}
 
 func (s *source) byte() byte {
 	if len(s.b) == 0 {
@@ -36,21 +39,26 @@ func (s *source) word() (v uint64) {
 const (
 	codeAt  = 0x5555_0000_0000
 	stackAt = 0x7ffc_0000_1000
+
+	lowStackAt = 0x1000_0000_1000
 )
 
 // address is one that a walk may meet: code, stack, or anything.
 func (s *source) address(words int) uint64 {
 	switch c := s.byte(); c % 8 {
 	case 0, 1, 2:
-		return codeAt + uint64(c/8%3)*0x2000 + uint64(s.byte())*8
+		return s.code()
 	case 3, 4, 5:
-		return stackAt + 8*uint64(s.n(words+2))
+		return s.stack + 8*uint64(s.n(words+2))
 	case 6:
 		return uint64(c/8) * 8 // the C code's window is not ready for odd addresses near 0 and 2^64
 	default:
 		return s.word()
 	}
 }
+
+// code is an address in one of the mappings.
+func (s *source) code() uint64 { return codeAt + uint64(s.n(3))*0x2000 + uint64(s.byte())*8 }
 
 func (s *source) rule(arch unwind.Arch) unwind.Rule {
 	small := func() int16 { return int16(int8(s.byte())) / 4 }
@@ -123,18 +131,29 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 		p.Mappings = append(p.Mappings, m)
 	}
 	words := 16 + s.n(240)
+	s.stack = stackAt
+	if s.n(2) == 0 {
+		// All addresses of code are good for a stack too, above the real one: whatever is taken for a saved register leads
+		// on, and somewhere else than the right one.
+		s.stack = lowStackAt
+		var code []byte
+		for range 0x6000 / 8 {
+			code = binary.LittleEndian.AppendUint64(code, s.code())
+		}
+		p.Memory.Add(codeAt, code)
+	}
 	stack := make([]byte, 0, 8*words)
 	returns := 128 + s.byte()/2 // how much of the stack are return addresses: the more, the deeper are walks
 	for range words {
 		a := s.address(words)
 		if s.byte() < returns {
-			a = codeAt + uint64(s.n(3))*0x2000 + uint64(s.byte())*8
+			a = s.code()
 		}
 		stack = binary.LittleEndian.AppendUint64(stack, a)
 	}
-	p.Memory.Add(stackAt, stack)
+	p.Memory.Add(unwind.Addr(s.stack), stack)
 	if s.n(4) == 0 { // another one, apart
-		p.Memory.Add(stackAt+unwind.Addr(len(stack))+4096, stack)
+		p.Memory.Add(unwind.Addr(s.stack)+unwind.Addr(len(stack))+4096, stack)
 	}
 	for i := range p.Registers.Reg {
 		p.Registers.Reg[i] = s.address(words)
@@ -144,9 +163,9 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 		p.Registers.Known = 0xffffffff
 	}
 	if s.n(8) != 0 {
-		p.Registers.Reg[stackPointer(arch)] = stackAt + 8*uint64(s.n(8))
+		p.Registers.Reg[stackPointer(arch)] = s.stack + 8*uint64(s.n(8))
 	}
-	p.Registers.PC = unwind.Addr(codeAt + uint64(s.n(3))*0x2000 + uint64(s.byte())*8)
+	p.Registers.PC = unwind.Addr(s.code())
 	if s.n(16) == 0 {
 		p.Registers.PC = unwind.Addr(s.address(words))
 	}
@@ -157,7 +176,7 @@ var randomWalks = flag.Int("walks", 1000, "how many processes TestRandomWalks ma
 
 // randomInput is what FuzzWalk takes.
 func randomInput(random *rand.Rand) []byte {
-	b := make([]byte, 6000)
+	b := make([]byte, 12000)
 	for i := range b {
 		b[i] = byte(random.Uint32())
 	}
@@ -170,7 +189,7 @@ func TestRandomWalks(t *testing.T) {
 	for _, arch := range []unwind.Arch{unwind.ArchAMD64, unwind.ArchARM64} {
 		h := startHosts(t, arch)
 		for range *randomWalks {
-			s := source{randomInput(random)}
+			s := source{b: randomInput(random)}
 			p := s.tape(arch)
 			load(t, h, p.Mappings)
 			if compare(t, h, p, &p.Memory); t.Failed() {
@@ -192,7 +211,7 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for arch, h := range all {
-			s := source{b}
+			s := source{b: b}
 			p := s.tape(arch)
 			load(t, h, p.Mappings)
 			compare(t, h, p, &p.Memory)
