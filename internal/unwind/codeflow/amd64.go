@@ -347,6 +347,9 @@ func (amd64) boundary(b []byte, _ unwind.FileAddr) bool {
 
 func (amd64) rule(s state) unwind.Rule {
 	r := unwind.Rule{CFA: unwind.CFAReg, Reg: s.base, Offset: s.cfa, RAOffset: -1}
+	if s.hasRecord() && s.fp == 16 {
+		r.Reg, r.Offset = unwind.AMD64RBP, s.fp
+	}
 	switch s.ra.kind {
 	case inRegister:
 		r.RA, r.RAOffset = unwind.RAReg, int16(s.ra.at)
@@ -356,6 +359,12 @@ func (amd64) rule(s state) unwind.Rule {
 	r.FP, r.FPOffset = s.fpSaved.save()
 	r.BX, r.BXOffset = s.bxSaved.save()
 	return r
+}
+
+// hasRecord tells whether the frame pointer points to where the caller's was saved. Such code is walked by the frame
+// pointer, which stays right where functions are called that take their arguments off the stack (V8's built-in ones).
+func (s *state) hasRecord() bool {
+	return s.framed && s.fpSaved == slot{onStack, s.fp}
 }
 
 // save expresses a slot.

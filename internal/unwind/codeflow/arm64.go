@@ -253,6 +253,9 @@ func (arm64) boundary(b []byte, at unwind.FileAddr) bool {
 
 func (arm64) rule(s state) unwind.Rule {
 	r := unwind.Rule{CFA: unwind.CFAReg, Reg: s.base, Offset: s.cfa, RA: unwind.RAReg, RAOffset: armLR}
+	if s.hasRecord() {
+		r.Reg, r.Offset = armFP, s.fp
+	}
 	switch s.ra.kind {
 	case onStack:
 		k, off := s.ra.save()

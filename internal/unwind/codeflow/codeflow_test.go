@@ -187,7 +187,7 @@ func TestAMD64(t *testing.T) {
 			push %rbp; mov %rsp, %rbp; sub %rax, %rsp; and $-64, %rsp; call 1f; leave; ret; 1: nop; ret`, `
 			0x10000 cfa=r7+8 ra=c-8
 			0x10001 cfa=r7+16 ra=c-8 fp=c-16
-			0x10007 cfa=r6+16 ra=c-8 fp=c-16
+			0x10004 cfa=r6+16 ra=c-8 fp=c-16
 			0x10011 cfa=r7+8 ra=c-8
 			0x10014 none`},
 		{"branches and a tail call", `
@@ -250,6 +250,7 @@ func TestARM64(t *testing.T) {
 			f: ret`, `
 			0x10000 cfa=r31+0 ra=r30
 			0x10004 cfa=r31+32 ra=c-24 fp=c-32
+			0x10008 cfa=r29+32 ra=c-24 fp=c-32
 			0x10018 cfa=r31+0 ra=r30
 			0x10020 none`},
 		{"link register only", `
@@ -266,8 +267,7 @@ func TestARM64(t *testing.T) {
 			f: ret`, `
 			0x10000 cfa=r31+0 ra=r30
 			0x10004 cfa=r31+48 ra=c-40 fp=c-48
-			0x1000c cfa=r29+48 ra=c-40 fp=c-48
-			0x10014 cfa=r31+48 ra=c-40 fp=c-48
+			0x10008 cfa=r29+48 ra=c-40 fp=c-48
 			0x10018 cfa=r31+0 ra=r30
 			0x10020 none`},
 		{"branches", `
