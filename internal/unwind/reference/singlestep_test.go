@@ -348,7 +348,7 @@ func TestEveryInstruction(t *testing.T) {
 		{"sampleMusl", "musl-gcc", "sample.c", []string{"-O2", "-static"}, false, false, 40},
 		{"sampleMuslStripped", "musl-gcc", "sample.c", []string{"-O2", "-static"}, false, true, 40},
 		{"sampleMuslDynamic", "musl-gcc", "sample.c", []string{"-O2"}, false, false, 40},
-		{"sampleNoCFI", "gcc", "sample.c", append([]string{"-O2"}, noCFI...), false, false, 300},
+		{"sampleNoCFI", "gcc", "sample.c", append([]string{"-O2"}, noCFI...), false, false, 1000},
 		{"sampleNoCFIO0", "gcc", "sample.c", append([]string{"-O0"}, noCFI...), false, true, 300},
 		{"sampleNoCFIOs", "gcc", "sample.c", append([]string{"-Os", "-static"}, noCFI...), false, true, 300},
 		{"sampleNoCFIClang", "clang", "sample.c", append([]string{"-O3"}, noCFI...), false, true, 300},

@@ -211,7 +211,11 @@ func start(t *testing.T, path string, args ...string) int {
 func build(t *testing.T, compiler, source string, args ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(source, filepath.Ext(source)))
-	args = append([]string{"-o", out, filepath.Join("../../../testdata/elf/src", source)}, args...)
+	path := filepath.Join("../../../testdata/elf/src", source)
+	if _, err := os.ReadFile(path); err != nil { // so that the go command sees that the result depends on it
+		t.Fatal(err)
+	}
+	args = append([]string{"-o", out, path}, args...)
 	if b, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", compiler, args, err, b)
 	}
