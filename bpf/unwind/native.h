@@ -107,17 +107,17 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 	if ((fp & 7) || fp < sp)
 		return stop(w, STOP_NO_RULE);
 	if (read_user(pair, sizeof(pair), fp))
-		return stop(w, STOP_MEMORY);
+		return stop(w, flags & FRAME_GUESSED ? STOP_NO_RULE : STOP_MEMORY);
 	if (pair[1] == 0)
 		return stop(w, STOP_ROOT);
 	w->known = 0;
 	w->lazy = 0;
 	set_reg(w, REG_FP, pair[0]);
-#if defined(__TARGET_ARCH_x86)
 	set_reg(w, REG_SP, fp + 16);
-#else
-	w->regs[REG_SP] =
-	    fp + 16; /* a lower bound: the frame record lies at the bottom of the frame */
+#if defined(__TARGET_ARCH_arm64)
+	/* gcc puts the frame record at the bottom of the frame: then this is a lower bound only */
+	if (flags & FRAME_GUESSED)
+		w->known &= ~(1u << REG_SP);
 #endif
 	w->pc = strip_pac(pair[1]);
 	w->flags = FRAME_RETURN | flags;
@@ -234,6 +234,12 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	__u64 cfa, ra, sp = w->regs[REG_SP];
 	int err = find_cfa(w, r, &cfa);
 
+#if defined(__TARGET_ARCH_arm64)
+	/* after a guessed step the stack pointer is not known, but the chain of frame pointers goes
+	 * on */
+	if (err == STOP_REGISTER && r->reg == REG_SP)
+		return frame_pointer_step(w, FRAME_GUESSED);
+#endif
 	if (err)
 		return stop(w, err);
 	/* only a frame that nothing was called from yet may have pushed nothing */
