@@ -114,7 +114,7 @@ func (s *source) table(arch unwind.Arch) *unwind.Table {
 
 // tape makes a process of three mappings and a stack.
 func (s *source) tape(arch unwind.Arch) *tape.Tape {
-	p := &tape.Tape{Arch: arch, MaxFrames: 1 + s.n(64)*s.n(20), ThreadPointer: unwind.Addr(s.byte()) * 8}
+	p := &tape.Tape{Arch: arch, MaxFrames: 1 + s.n(64)*s.n(17), ThreadPointer: unwind.Addr(s.byte()) * 8}
 	for i := range 3 {
 		m := tape.Mapping{Mapping: unwind.Mapping{Start: unwind.Addr(codeAt + i*0x2000), End: unwind.Addr(codeAt + i*0x2000 + 0x800)}}
 		m.Bias = uint64(m.Start) - 0x1000

@@ -65,7 +65,10 @@ func known(code tape.Code, got []unwind.RawFrame, gotStop unwind.StopReason, wan
 	switch {
 	case r.CFA == unwind.CFANone && len(got) == len(want) && wantStop == unwind.StopNoRule:
 		return "a guess that fails for lack of a register or memory has that as its reason, not the lack of a rule"
-	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister:
+	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister && len(got) > 1 &&
+		rule(code, got[len(got)-2]).CFA == unwind.CFAFramePointer:
+		return "arm64's stack pointer is not known behind code that keeps a frame pointer"
+	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister && got[len(got)-1].Flags&unwind.FrameGuessed != 0:
 		return "after a guess arm64's stack pointer is not known; then the reference walker goes on guessing"
 	case r.FP == unwind.SaveAtFP || r.BX == unwind.SaveAtFP:
 		return "a register that was saved relative to a frame pointer that is lost ends the walk at once"

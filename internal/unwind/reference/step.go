@@ -120,7 +120,7 @@ func (w *Walker) restore(next *frame, n uint8, k unwind.SaveKind, off int16, cfa
 	case unwind.SaveAtCFA:
 		v, stop, ok = w.word(cfa + unwind.Addr(8*int64(off)))
 	case unwind.SaveAtFP:
-		if v, stop, ok = w.reg(w.fp()); ok {
+		if v, _, ok = w.reg(w.fp()); ok {
 			v, stop, ok = w.word(unwind.Addr(v) + unwind.Addr(8*int64(off)))
 		}
 	}
