@@ -53,7 +53,7 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->stop = STOP_MAX_FRAMES;
 	w->stop_line = 0;
 	w->switched = 0;
-	w->window_start = ~0ull;
+	w->window_bytes = 0;
 	w->mapping.start = 0;
 	w->mapping.end = 0;
 	flags = TASK_READ(task, flags);

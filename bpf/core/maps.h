@@ -23,6 +23,7 @@ struct walk {
 	__u32 base;     /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
+	__u64 window_bytes;     /* valid in window: all or none */
 	__u64 window_start;     /* of the stack that is in window; see read_stack() */
 	__u64 window[WINDOW_WORDS];
 };

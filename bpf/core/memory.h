@@ -20,12 +20,11 @@ INLINE int read_stack(struct walk *w, __u64 *value, __u64 addr)
 {
 	__u64 offset = addr - w->window_start;
 
-	if (offset >= sizeof(w->window) || (offset & 7)) {
-		if (read_user(w->window, sizeof(w->window), addr)) {
-			/* the window reaches beyond the stack, perhaps; the word does not */
-			w->window_start = ~0ull;
+	if (offset >= w->window_bytes || (offset & 7)) {
+		w->window_bytes = 0;
+		if (read_user(w->window, sizeof(w->window), addr)) /* beyond the stack, perhaps */
 			return read_user(value, sizeof(*value), addr);
-		}
+		w->window_bytes = sizeof(w->window);
 		w->window_start = addr;
 		offset = 0;
 	}

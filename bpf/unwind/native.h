@@ -101,13 +101,14 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 	int err = get_reg(w, REG_FP, &fp);
 
 	if (err)
-		return stop(w, err);
+		return stop(w, flags & FRAME_GUESSED ? STOP_NO_RULE : err);
 	if (fp == 0)
 		return stop(w, STOP_ROOT);
 	if ((fp & 7) || fp < sp)
 		return stop(w, STOP_NO_RULE);
 	if (read_user(pair, sizeof(pair), fp))
 		return stop(w, flags & FRAME_GUESSED ? STOP_NO_RULE : STOP_MEMORY);
+	pair[1] = strip_pac(pair[1]);
 	if (pair[1] == 0)
 		return stop(w, STOP_ROOT);
 	w->known = 0;
@@ -119,7 +120,7 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 	if (flags & FRAME_GUESSED)
 		w->known &= ~(1u << REG_SP);
 #endif
-	w->pc = strip_pac(pair[1]);
+	w->pc = pair[1];
 	w->flags = FRAME_RETURN | flags;
 	return STEP_FRAME;
 }
@@ -135,7 +136,7 @@ INLINE int signal_step(struct walk *w)
 {
 	__u64 *gregs = w->window; /* it has room, and is of another stack afterwards */
 
-	w->window_start = ~0ull;
+	w->window_bytes = 0;
 	if (read_user(gregs, 17 * 8, w->regs[REG_SP] + 40))
 		return stop(w, STOP_MEMORY);
 	w->regs[8] = gregs[0];
@@ -172,6 +173,8 @@ INLINE int signal_step(struct walk *w)
 {
 	__u64 pc, sp = w->regs[REG_SP];
 
+	if (!(w->known & (1u << REG_SP)))
+		return stop(w, STOP_REGISTER);
 	if (read_user(&pc, sizeof(pc), sp + 128 + 176 + 8 + 32 * 8))
 		return stop(w, STOP_MEMORY);
 	if (read_user(w->regs, 32 * 8, sp + 128 + 176 + 8))
@@ -185,27 +188,28 @@ INLINE int signal_step(struct walk *w)
 
 #endif
 
-/* Sets the caller's value of register n from where the rule says that it was saved. */
-INLINE int restore(struct walk *w, __u32 n, __u32 kind, __u64 cfa, __s64 offset)
+/*
+ * Sets the caller's value of register n from where the rule says that it was saved. If it is lost,
+ * that matters only where a rule needs it.
+ */
+INLINE void restore(struct walk *w, __u32 n, __u32 kind, __u64 cfa, __s64 offset)
 {
 	__u64 fp;
-	int err;
 
 	switch (kind) {
 	case SAVE_AT_CFA:
 		set_reg_lazy(w, n, cfa + offset);
 		break;
 	case SAVE_AT_FP:
-		err = get_reg(w, REG_FP, &fp);
-		if (err)
-			return err;
-		set_reg_lazy(w, n, fp + offset);
+		if (get_reg(w, REG_FP, &fp))
+			w->known &= ~(1u << n);
+		else
+			set_reg_lazy(w, n, fp + offset);
 		break;
 	case SAVE_UNDEFINED:
 		w->known &= ~(1u << n);
 		break;
 	}
-	return 0;
 }
 
 INLINE int find_cfa(struct walk *w, const struct rule *r, __u64 *cfa)
@@ -220,7 +224,7 @@ INLINE int find_cfa(struct walk *w, const struct rule *r, __u64 *cfa)
 		if (read_user(&base, sizeof(base), base))
 			return STOP_MEMORY;
 		base += r->offset2;
-	} else if (r->cfa == CFA_PLT && (w->pc & 15) >= (__u64)r->offset2) {
+	} else if (r->cfa == CFA_PLT && (__s64)(w->pc & 15) >= r->offset2) {
 		base += 8;
 	}
 	*cfa = base;
@@ -247,31 +251,29 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	    !(r->cfa == CFA_REG && r->offset2 == OTHER_STACK))
 		return stop(w, STOP_NO_PROGRESS);
 
+	if (r->ra == RA_REG && (err = get_reg(w, r->ra_offset, &ra)))
+		return stop(w, err);
 	/* rbx first: its place may be relative to this frame's fp, which the caller's replaces next
 	 */
 #ifdef REG_BX
 	kept |= 1u << REG_BX;
-	err = restore(w, REG_BX, r->save >> 4, cfa, 8 * (__s64)r->bx_offset);
-	if (err)
-		return stop(w, err);
+	restore(w, REG_BX, r->save >> 4, cfa, 8 * (__s64)r->bx_offset);
 #endif
 	if (r->ra_offset == -1 && r->fp_offset == -2 && (r->save & 15) == SAVE_AT_CFA &&
 	    r->ra == RA_AT_CFA) {
 		__u64 pair[2];
 
-		if (read_stack(w, &pair[0], cfa - 16) || read_stack(w, &pair[1], cfa - 8))
+		if (read_stack(w, &pair[0], cfa - 16))
+			set_reg_lazy(w, REG_FP, cfa - 16);
+		else
+			set_reg(w, REG_FP, pair[0]);
+		if (read_stack(w, &pair[1], cfa - 8))
 			return stop(w, STOP_MEMORY);
-		set_reg(w, REG_FP, pair[0]);
 		ra = pair[1];
 	} else {
-		if (r->ra == RA_REG)
-			err = get_reg(w, r->ra_offset, &ra);
-		else if (read_stack(w, &ra, cfa + 8 * (__s64)r->ra_offset))
-			err = STOP_MEMORY;
-		if (!err)
-			err = restore(w, REG_FP, r->save & 15, cfa, 8 * (__s64)r->fp_offset);
-		if (err)
-			return stop(w, err);
+		if (r->ra == RA_AT_CFA && read_stack(w, &ra, cfa + 8 * (__s64)r->ra_offset))
+			return stop(w, STOP_MEMORY);
+		restore(w, REG_FP, r->save & 15, cfa, 8 * (__s64)r->fp_offset);
 	}
 	w->known &= kept;
 	set_reg(w, REG_SP, cfa);

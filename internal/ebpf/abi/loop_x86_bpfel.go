@@ -209,6 +209,7 @@ type LoopScratch struct {
 		Count       uint32
 		_           [4]byte
 		Mapping     LoopMapping
+		WindowBytes uint64
 		WindowStart uint64
 		Window      [32]uint64
 	}

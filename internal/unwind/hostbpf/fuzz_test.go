@@ -51,7 +51,7 @@ func (s *source) address(words int) uint64 {
 	case 3, 4, 5:
 		return s.stack + 8*uint64(s.n(words+2))
 	case 6:
-		return uint64(c/8) * 8 // the C code's window is not ready for odd addresses near 0 and 2^64
+		return uint64(c / 8)
 	default:
 		return s.word()
 	}
@@ -73,7 +73,7 @@ func (s *source) rule(arch unwind.Arch) unwind.Rule {
 	}
 	r.Offset, r.Offset2 = 8*int32(small()), small()
 	if r.CFA == unwind.CFAPLT {
-		r.Offset2 = int16(s.n(16)) // as package ehframe makes them
+		r.Offset2 = int16(s.n(18)) - 1
 	}
 	r.FP, r.FPOffset = unwind.SaveKind(s.n(4)), small()
 	if arch == unwind.ArchAMD64 {
@@ -82,9 +82,6 @@ func (s *source) rule(arch unwind.Arch) unwind.Rule {
 	switch s.n(8) {
 	case 0:
 		r.RA, r.RAOffset = unwind.RAReg, int16(s.n(32))
-		if r.RAOffset == unwind.AMD64RBX {
-			r.RAOffset = unwind.AMD64RDI // the C code would take the caller's rbx
-		}
 	case 1:
 		r.RAOffset = small()
 	case 2, 3:

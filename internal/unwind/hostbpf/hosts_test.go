@@ -50,34 +50,6 @@ func rule(code tape.Code, f unwind.RawFrame) unwind.Rule {
 	return c.Table.Lookup(c.Mapping.FileAddr(f.LookupAddr()))
 }
 
-// known says in which of the ways that are known the C code differs from the reference walker; empty if in none. All but the
-// one of arm64 take hostile memory.
-func known(code tape.Code, got []unwind.RawFrame, gotStop unwind.StopReason, want []unwind.RawFrame, wantStop unwind.StopReason) string {
-	if wantStop == unwind.StopRegister && len(got) >= len(want) && slices.Equal(got[:len(want)], want) &&
-		rule(code, want[len(want)-1]).CFA == unwind.CFASignal {
-		return "after a guess arm64's stack pointer is not known, but taken for that of a signal frame"
-	}
-	if gotStop != unwind.StopMemory && gotStop != unwind.StopRegister || len(got) == 0 || len(got) > len(want) ||
-		!slices.Equal(got, want[:len(got)]) {
-		return ""
-	}
-	r := rule(code, got[len(got)-1])
-	switch {
-	case r.CFA == unwind.CFANone && len(got) == len(want) && wantStop == unwind.StopNoRule:
-		return "a guess that fails for lack of a register or memory has that as its reason, not the lack of a rule"
-	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister && len(got) > 1 &&
-		rule(code, got[len(got)-2]).CFA == unwind.CFAFramePointer:
-		return "arm64's stack pointer is not known behind code that keeps a frame pointer"
-	case r.Reg == unwind.ARM64SP && gotStop == unwind.StopRegister && got[len(got)-1].Flags&unwind.FrameGuessed != 0:
-		return "after a guess arm64's stack pointer is not known; then the reference walker goes on guessing"
-	case r.FP == unwind.SaveAtFP || r.BX == unwind.SaveAtFP:
-		return "a register that was saved relative to a frame pointer that is lost ends the walk at once"
-	case r.FP == unwind.SaveAtCFA && r.FPOffset == -2 && r.RA == unwind.RAAtCFA && r.RAOffset == -1:
-		return "the frame pointer and the return address are read together"
-	}
-	return ""
-}
-
 // show writes frames one a line.
 func show(code tape.Code, frames []unwind.RawFrame, stop unwind.StopReason) string {
 	var b strings.Builder
@@ -105,10 +77,8 @@ func compare(t testing.TB, h hosts, p *tape.Tape, mem unwind.Memory) (frames []u
 		}
 		got, gotStop := r.Finish(s, p.Arch, code, mem, p.MaxFrames)
 		if gotStop != stop || !slices.Equal(got, frames) {
-			if why := known(code, got, gotStop, frames, stop); why == "" {
-				t.Errorf("%s on %v (stopped at line %d: %v):\n%s, the reference walker:\n%s", v, p.Arch, r.StopLine, r.StopReason(),
-					show(code, got, gotStop), show(code, frames, stop))
-			}
+			t.Errorf("%s on %v (stopped at line %d: %v):\n%s, the reference walker:\n%s", v, p.Arch, r.StopLine, r.StopReason(),
+				show(code, got, gotStop), show(code, frames, stop))
 		}
 	}
 	return frames, stop
