@@ -16,7 +16,7 @@ import (
 const procTimeout = 2 * time.Second
 
 // sweepTicks is how often /proc is compared with what the side-band told.
-const sweepTicks = 6
+const sweepTicks = 3
 
 // mapsRead is what a worker read of a process.
 type mapsRead struct {

@@ -49,7 +49,11 @@ func (e *Engine) takeSample(b []byte) {
 	if pid == 0 {
 		pid = s.ID.PID | pidElsewhere
 	}
-	p := e.table.SampleArrived(pid, s.TID, s.Time, s.ID.StartTime, s.ID.ExecID)
+	arrived := e.table.SampleArrived
+	if s.Stop == unwind.StopGone {
+		arrived = e.table.ExitingSampleArrived
+	}
+	p := arrived(pid, s.TID, s.Time, s.ID.StartTime, s.ID.ExecID)
 	st := e.stateOf(p, s)
 	if s.Stop == unwind.StopNoMapping && !s.PendingGuess {
 		e.table.Suspect(p)

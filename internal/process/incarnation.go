@@ -47,10 +47,18 @@ func (t *Table) learnExecID(p *Process, id uint32) {
 	}
 }
 
+// ExitingSampleArrived is SampleArrived for a sample of a task that has given its memory up: in the last part of exit,
+// after the kernel has written the exit record, it still runs and is sampled. It makes nothing live again.
+func (t *Table) ExitingSampleArrived(pid, tid uint32, time, start uint64, execID uint32) *Process {
+	t.exiting = true
+	defer func() { t.exiting = false }()
+	return t.SampleArrived(pid, tid, time, start, execID)
+}
+
 // used keeps p from being evicted, and revives it if it runs after its exit.
 func (t *Table) used(p *Process, time uint64) {
 	switch {
-	case p.state == Leaving && p.ended == 0 && time > p.exited:
+	case p.state == Leaving && p.ended == 0 && time > p.exited && !t.exiting:
 		t.stats.Reanimated++
 		t.revive(p)
 	case p.state == Live && p.usedTick != t.tick:
