@@ -68,7 +68,7 @@ enum limits {
 	RECORD_WORDS = 4096, /* words of all frames, registers and the stack copy together */
 	STACK_COPY_BYTES = 16384,
 	COPY_CHUNK = 4096,
-	WAKE_INTERVAL = 10000000, /* ns between wake-ups of a CPU for unknown processes or tables */
+	WAKE_INTERVAL = 5000000, /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
 
 	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */

@@ -67,6 +67,7 @@ func (e *Engine) settle() {
 			break
 		}
 	}
+	e.publishDirty() // every sample until BPF knows costs a copy
 	e.startSymbolJobs()
 }
 

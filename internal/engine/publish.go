@@ -20,11 +20,15 @@ func (e *Engine) publish() {
 		}
 	}
 	e.polls++
+	e.publishDirty()
+	e.freeTables()
+}
+
+func (e *Engine) publishDirty() {
 	for st := range e.dirty {
 		delete(e.dirty, st)
 		e.publishProcess(st)
 	}
-	e.freeTables()
 }
 
 // retryPolls is how many polls pass before a process that BPF had no room for is tried again: longer than what was freed

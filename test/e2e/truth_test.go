@@ -98,7 +98,7 @@ func judge(t *testing.T, r ran, samples analysis.Samples) {
 	}
 	if len(r.built.Truth) > 0 {
 		atLeast(t, "samples in the functions that burn", report.Covered, report.Samples, r.built.Covered)
-		atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.995)
+		atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, complete)
 		if worst := report.ShareError(r.built.Truth); worst > 0.03 {
 			t.Errorf("a share is wrong by %.1f points", 100*worst)
 		}

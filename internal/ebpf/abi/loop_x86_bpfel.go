@@ -73,7 +73,7 @@ const (
 	LoopLimitsRECORD_WORDS      LoopLimits = 4096
 	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 16384
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
-	LoopLimitsWAKE_INTERVAL     LoopLimits = 10000000
+	LoopLimitsWAKE_INTERVAL     LoopLimits = 5000000
 	LoopLimitsNUM_REGS          LoopLimits = 32
 	LoopLimitsBLOCK_ROWS        LoopLimits = 64
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
