@@ -24,6 +24,9 @@ const (
 // ErrNoRoom: the kernel memory that the configuration allows is used up; make room and try again.
 var ErrNoRoom = errors.New("no room in kernel maps")
 
+// errClosed: the kernel's part is gone already.
+var errClosed = errors.New("tables are closed")
+
 // TableRef is where a table lies in the kernel. The zero value is no table.
 type TableRef struct {
 	slab, block  uint32
@@ -44,6 +47,7 @@ type Tables struct {
 	spec     *ebpf.MapSpec
 	maxBytes int
 
+	closed  bool           // guarded by growing: workers may outlast it
 	growing sync.Mutex     // held while a slab is made, which waits for RCU
 	ahead   sync.WaitGroup // slabs that are made before they are needed
 
@@ -90,6 +94,10 @@ func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error
 		}
 	}
 	t.mu.Lock()
+	if t.slabs[number] == nil {
+		t.mu.Unlock()
+		return TableRef{}, errClosed
+	}
 	copy(t.slabs[number].mem[at:], e.Blocks)
 	low := t.free < slabBlocks/4
 	t.mu.Unlock()
@@ -103,6 +111,9 @@ func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error
 func (t *Tables) makeRoom(n int) (number, at int, err error) {
 	t.growing.Lock()
 	defer t.growing.Unlock()
+	if t.closed {
+		return 0, 0, errClosed
+	}
 	number, at, ok := t.room(n)
 	if ok {
 		return number, at, nil // somebody else has made it
@@ -120,6 +131,10 @@ func (t *Tables) makeRoom(n int) (number, at int, err error) {
 func (t *Tables) growAhead() {
 	if !t.growing.TryLock() {
 		return // one is being made
+	}
+	if t.closed {
+		t.growing.Unlock()
+		return
 	}
 	t.ahead.Go(func() {
 		defer t.growing.Unlock()
@@ -145,6 +160,9 @@ func (t *Tables) Remove(r TableRef) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.slabs[r.slab] == nil {
+		return // closed
+	}
 	t.slabs[r.slab].extents.release(int(r.block), r.blocks, time.Now())
 	t.free += r.blocks
 }
@@ -160,6 +178,9 @@ func (t *Tables) ruleNumber(r unwind.Rule) (uint32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, ok := t.numbers[r]
+	if t.ruleMem == nil {
+		return 0, errClosed
+	}
 	if !ok {
 		if len(t.rules) >= maxRules {
 			return 0, fmt.Errorf("%w: %d distinct unwind rules", ErrNoRoom, maxRules)
@@ -259,6 +280,9 @@ func (s *slab) close() {
 }
 
 func (t *Tables) close() {
+	t.growing.Lock() // what is being made ahead is there then
+	t.closed = true
+	t.growing.Unlock()
 	t.ahead.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -107,14 +107,12 @@ func shapePrograms() []Program {
 				chain("worker", "ten_1", "hot_ten")),
 		},
 		{
-			// The first samples of a process, until BPF knows it, are walked over a copy of the stack that it runs on: the one
-			// that the signal interrupted is not in it when the handler has a stack of its own.
-			Name: "signals", Args: []string{"-slice", "60000"}, Covered: 0.9, Complete: 0.985, AboveChain: 3, steps: c("{name}", "signals"),
+			Name: "signals", Args: []string{"-slice", "60000"}, Covered: 0.9, OtherStack: true, AboveChain: 3, steps: c("{name}", "signals"),
 			Truth: threeWay(under(handler, "sixty_1", "sixty_2", "hot_sixty"), under(handler, "thirty_1", "hot_thirty"),
 				under(handler, "ten_1", "hot_ten")),
 		},
 		{
-			Name: "signals-async", Args: []string{"-arg", "1", "-slice", "300000"}, AboveChain: 3, steps: c("{name}", "signals"),
+			Name: "signals-async", Args: []string{"-arg", "1", "-slice", "300000"}, AboveChain: 3, OtherStack: true, steps: c("{name}", "signals"),
 			Truth: threeWay(under(async, "sixty_1", "sixty_2", "hot_sixty"), under(async, "thirty_1", "hot_thirty"),
 				under(async, "ten_1", "hot_ten")),
 		},

@@ -32,6 +32,9 @@ type Program struct {
 	AboveChain int
 	// Exotic programs cannot be walked to the root.
 	Exotic bool
+	// OtherStack: handlers run on an alternate stack. The first samples of a process are walked over a copy of the stack
+	// that it runs on; what the signal interrupted is not in it.
+	OtherStack bool
 	// NamesItself: the executable has its functions' names even when it is stripped (Go's pclntab).
 	NamesItself bool
 
