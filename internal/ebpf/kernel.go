@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"reflect"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -81,19 +82,50 @@ func load(log *zap.Logger, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	inner := spec.Maps["slabs"].InnerMap.Copy()
-	coll, err := ebpf.NewCollection(spec)
-	if err != nil {
+	objects := newObjects(variant)
+	if err := spec.LoadAndAssign(objects, nil); err != nil {
 		return nil, explain(err)
 	}
-	k := &Kernel{log: log, variant: variant, maps: coll.Maps, onCPU: coll.Programs["on_cpu"]}
-	for _, p := range coll.Programs {
-		k.programs = append(k.programs, p)
-	}
+	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}}
+	k.assign(reflect.ValueOf(objects).Elem())
 	if err := k.open(inner, o); err != nil {
 		k.Close()
 		return nil, err
 	}
 	return k, nil
+}
+
+// newObjects holds a variant's programs and maps. Its global variables are left out: the library maps those that are asked
+// for into memory, until the garbage collector finds them unused, and as long the kernel keeps them.
+func newObjects(v Variant) any {
+	if v == VariantLoop {
+		return &struct {
+			abi.LoopPrograms
+			abi.LoopMaps
+		}{}
+	}
+	return &struct {
+		abi.TailPrograms
+		abi.TailMaps
+	}{}
+}
+
+// assign takes programs and maps out of a struct that bpf2go has generated; their names in C are its fields' tags.
+func (k *Kernel) assign(objects reflect.Value) {
+	for i := range objects.NumField() {
+		name := objects.Type().Field(i).Tag.Get("ebpf")
+		switch o := objects.Field(i).Interface().(type) {
+		case *ebpf.Map:
+			k.maps[name] = o
+		case *ebpf.Program:
+			k.programs = append(k.programs, o)
+			if name == "on_cpu" {
+				k.onCPU = o
+			}
+		default:
+			k.assign(objects.Field(i))
+		}
+	}
 }
 
 func loadSpec(v Variant) (*ebpf.CollectionSpec, Variant, error) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -121,12 +122,12 @@ func bpfObjects(t *testing.T) map[string][]int {
 }
 
 // leftOver lists the objects that are there and were not before.
-func leftOver(t *testing.T, before map[string][]int) (left []int) {
+func leftOver(t *testing.T, before map[string][]int) (left []string) {
 	t.Helper()
 	for kind, ids := range bpfObjects(t) {
 		for _, id := range ids {
 			if !slices.Contains(before[kind], id) {
-				left = append(left, id)
+				left = append(left, fmt.Sprintf("%s %d", kind, id))
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func nothingLeft(t *testing.T, before map[string][]int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the kernel still holds the BPF objects %v", left)
+			t.Fatalf("the kernel still holds the BPF objects %q", left)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
