@@ -40,6 +40,7 @@ func TestKnownTruth(t *testing.T) {
 		}
 	}
 	s := start(t, harness.Options{Keep: ours(cache(t))})
+	warmUp()
 	results := runAll(programs, 4, truthCPU)
 	all := stop(t, s)
 	for _, r := range results {
@@ -161,15 +162,17 @@ func TestDepth(t *testing.T) {
 func TestThreadNames(t *testing.T) {
 	threads := build(t, "threads")
 	s := start(t, harness.Options{Keep: ours(cache(t))})
+	warmUp()
 	r := runOne(threads, 2*time.Second)
 	all := stop(t, s)
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
 	for name, function := range map[string]string{"sixty": "hot_sixty", "thirty": "hot_thirty", "ten": "hot_ten"} {
-		samples := all.Samples.PID(r.pid).Where(func(s analysis.Sample) bool { return s.Thread == name })
+		// in user mode: how often a thread waits at the barrier, in the kernel, depends on the machine's load
+		samples := all.Samples.PID(r.pid).Where(func(s analysis.Sample) bool { return s.Thread == name && !s.Kernel() })
 		report := analysis.Judge(threads, samples)
-		atLeast(t, "samples of thread "+name+" in its function", report.ByFunction[function], report.Samples, 0.9)
+		atLeast(t, "samples of thread "+name+" in its function", report.ByFunction[function], report.Samples, 0.97)
 		show(t, report)
 	}
 }

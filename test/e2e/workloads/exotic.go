@@ -33,6 +33,7 @@ func exoticPrograms() []Program {
 		c("memfd", "memfd"),
 		c("bpfhammer", "bpfhammer"),
 		c("bpfobjects", "bpfobjects"),
+		c("ticks", "ticks"),
 		c("storm", "storm", "-static"),
 	}
 }

@@ -23,7 +23,7 @@ func TestPrograms(t *testing.T) {
 			}
 			checkTruth(t, built)
 			switch p.Name {
-			case "memfd", "storm", "late", "bpfhammer", "bpfobjects":
+			case "memfd", "storm", "late", "bpfhammer", "bpfobjects", "ticks":
 				return // they take arguments or privileges of their own
 			}
 			limits := Limits{CPU: 20 * time.Millisecond}
