@@ -18,24 +18,78 @@ type extent struct{ start, end uint64 }
 
 // builder collects the symbols of a part in the order of the text.
 type builder struct {
-	symbols     []symbol
-	names       []byte
+	symbols     symbols
+	names       texts
 	moduleNames []string
 	unsorted    bool
 }
 
+const chunkSymbols = 4096
+
+// symbols is a list in pieces: a slice that grows would leave a multiple of itself behind as garbage, just when the
+// collector starts.
+type symbols struct {
+	chunks [][]symbol
+	n      int
+}
+
+func (l *symbols) append(s symbol) {
+	if l.n%chunkSymbols == 0 {
+		l.chunks = append(l.chunks, make([]symbol, 0, chunkSymbols))
+	}
+	last := &l.chunks[len(l.chunks)-1]
+	*last = append(*last, s)
+	l.n++
+}
+
+func (l *symbols) at(i int) *symbol { return &l.chunks[i/chunkSymbols][i%chunkSymbols] }
+
+// sort keeps the order of symbols with one address.
+func (l *symbols) sort() {
+	all := slices.Concat(l.chunks...)
+	slices.SortStableFunc(all, func(x, y symbol) int { return cmp.Compare(x.addr, y.addr) })
+	l.chunks = slices.Collect(slices.Chunk(all, chunkSymbols))
+}
+
+// textBytes is the size of a block of texts; the longest name and its length fit into one.
+const textBytes = 128 << 10
+
+// texts is a list of names in blocks, each behind its length in two bytes. A name's number is its place.
+type texts struct {
+	blocks [][]byte
+}
+
+func (t *texts) add(name []byte) uint32 {
+	name = name[:min(len(name), math.MaxUint16)]
+	n := len(t.blocks)
+	if n == 0 || len(t.blocks[n-1])+2+len(name) > textBytes {
+		t.blocks = append(t.blocks, make([]byte, 0, textBytes))
+		n++
+	}
+	b := &t.blocks[n-1]
+	at := len(*b)
+	*b = append(append(*b, byte(len(name)), byte(len(name)>>8)), name...)
+	return uint32((n-1)*textBytes + at)
+}
+
+func (t *texts) get(i uint32) string {
+	b := t.blocks[i/textBytes][i%textBytes:]
+	return string(b[2:][:int(b[0])|int(b[1])<<8])
+}
+
+func (t *texts) bytes() int { return len(t.blocks) * textBytes }
+
 type symbol struct {
 	addr   uint64
-	off    uint32 // in names
-	len    uint16
+	name   uint32 // in names
 	module uint16
 	kind   kind
 }
 
 func (b *builder) add(l line, module uint16) {
 	s := symbol{addr: l.addr, module: module, kind: l.kind}
-	if n := len(b.symbols); n > 0 {
-		last := &b.symbols[n-1]
+	if n := b.symbols.n; n > 0 {
+		last := b.symbols.at(n - 1)
 		if s.addr < last.addr {
 			b.unsorted = true
 		}
@@ -45,23 +99,19 @@ func (b *builder) add(l line, module uint16) {
 		}
 	}
 	if l.kind != boundary {
-		s.off, s.len = uint32(len(b.names)), uint16(min(len(l.name), math.MaxUint16))
-		b.names = append(b.names, l.name[:s.len]...)
+		s.name = b.names.add(l.name)
 	}
-	b.symbols = append(b.symbols, s)
+	b.symbols.append(s)
 }
 
 // finish sorts the symbols and chooses one for each address. The extents are those of modules by name.
 func (b *builder) finish(extents map[string]extent) (*part, error) {
 	if b.unsorted {
-		slices.SortStableFunc(b.symbols, func(x, y symbol) int { return cmp.Compare(x.addr, y.addr) })
+		b.symbols.sort()
 	}
 	n := 0
 	b.each(func(symbol, uint64) { n++ })
-	p := &part{
-		addrs: make([]uint64, 0, n), sizes: make([]uint32, 0, n), offs: make([]uint32, 0, n+1),
-		names: make([]byte, 0, len(b.names)), moduleNames: b.moduleNames,
-	}
+	p := &part{entries: make([]entry, 0, n), names: b.names, moduleNames: b.moduleNames}
 	if len(b.moduleNames) > 0 {
 		p.modules = make([]uint16, 0, n)
 	}
@@ -72,23 +122,19 @@ func (b *builder) finish(extents map[string]extent) (*part, error) {
 				size = min(size, e.end-s.addr)
 			}
 		}
-		p.addrs = append(p.addrs, s.addr)
-		p.sizes = append(p.sizes, uint32(size))
-		p.offs = append(p.offs, uint32(len(p.names)))
-		p.names = append(p.names, b.names[s.off:][:s.len]...)
+		p.entries = append(p.entries, entry{s.addr, uint32(size), s.name})
 	})
-	p.offs = append(p.offs, uint32(len(p.names)))
 	return p, nil
 }
 
 // each calls f for the symbol of each address that has one, with its size as far as other symbols tell it.
 func (b *builder) each(f func(s symbol, size uint64)) {
-	for i := 0; i < len(b.symbols); {
-		best := b.symbols[i]
+	for i := 0; i < b.symbols.n; {
+		best := *b.symbols.at(i)
 		j := i + 1
-		for ; j < len(b.symbols) && b.symbols[j].addr == best.addr; j++ {
-			if b.symbols[j].kind < best.kind {
-				best = b.symbols[j]
+		for ; j < b.symbols.n && b.symbols.at(j).addr == best.addr; j++ {
+			if s := b.symbols.at(j); s.kind < best.kind {
+				best = *s
 			}
 		}
 		i = j
@@ -97,12 +143,12 @@ func (b *builder) each(f func(s symbol, size uint64)) {
 		}
 		size := uint64(maxFunction)
 		switch {
-		case j == len(b.symbols):
+		case j == b.symbols.n:
 			size = maxGap
-		case b.symbols[j].module != best.module:
-			size = min(maxGap, b.symbols[j].addr-best.addr)
+		case b.symbols.at(j).module != best.module:
+			size = min(maxGap, b.symbols.at(j).addr-best.addr)
 		default:
-			size = min(size, b.symbols[j].addr-best.addr)
+			size = min(size, b.symbols.at(j).addr-best.addr)
 		}
 		f(best, size)
 	}

@@ -10,7 +10,6 @@ package kallsyms
 import (
 	"errors"
 	"io"
-	"sort"
 	"unsafe"
 )
 
@@ -34,13 +33,17 @@ type Table struct {
 
 // part is a sorted run of symbols without duplicates.
 type part struct {
-	addrs   []uint64
-	sizes   []uint32 // bytes
-	offs    []uint32 // of the names, and one more for the end of the last
+	entries []entry
 	modules []uint16 // index in moduleNames; none in the core part
-	names   []byte
+	names   texts
 
 	moduleNames []string
+}
+
+type entry struct {
+	addr uint64
+	size uint32 // bytes
+	name uint32 // in names
 }
 
 // Symbol is what covers an address.
@@ -93,17 +96,17 @@ func (t *Table) Lookup(addr uint64) (Symbol, bool) {
 }
 
 // Len is the number of symbols.
-func (t *Table) Len() int { return len(t.core.addrs) + len(t.tail.addrs) }
+func (t *Table) Len() int { return len(t.core.entries) + len(t.tail.entries) }
 
 // Bytes is the memory that the table holds. What tables share counts in each.
 func (t *Table) Bytes() int { return int(unsafe.Sizeof(*t)) + t.core.bytes() + t.tail.bytes() }
 
 func (p *part) lookup(addr uint64) (Symbol, bool) {
-	i := sort.Search(len(p.addrs), func(i int) bool { return p.addrs[i] > addr }) - 1
-	if i < 0 || addr-p.addrs[i] >= uint64(p.sizes[i]) {
+	i, ok := p.find(addr)
+	if !ok {
 		return Symbol{}, false
 	}
-	s := Symbol{Name: string(p.names[p.offs[i]:p.offs[i+1]]), Offset: addr - p.addrs[i]}
+	s := Symbol{Name: p.names.get(p.entries[i].name), Offset: addr - p.entries[i].addr}
 	if len(p.modules) > 0 {
 		s.Module = p.moduleNames[p.modules[i]]
 	}
@@ -111,7 +114,7 @@ func (p *part) lookup(addr uint64) (Symbol, bool) {
 }
 
 func (p *part) bytes() int {
-	n := int(unsafe.Sizeof(*p)) + cap(p.addrs)*8 + (cap(p.sizes)+cap(p.offs))*4 + cap(p.modules)*2 + cap(p.names)
+	n := int(unsafe.Sizeof(*p)) + cap(p.entries)*int(unsafe.Sizeof(entry{})) + cap(p.modules)*2 + p.names.bytes()
 	for _, m := range p.moduleNames {
 		n += len(m) + int(unsafe.Sizeof(m))
 	}

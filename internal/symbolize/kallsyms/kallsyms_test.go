@@ -251,13 +251,13 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, p := range []*part{tab.core, tab.tail} {
-			for i, a := range p.addrs {
-				s, ok := tab.Lookup(a)
-				if i > 0 && p.addrs[i-1] >= a {
-					t.Fatalf("%#x behind %#x", a, p.addrs[i-1])
+			for i, e := range p.entries {
+				s, ok := tab.Lookup(e.addr)
+				if i > 0 && p.entries[i-1].addr >= e.addr {
+					t.Fatalf("%#x behind %#x", e.addr, p.entries[i-1].addr)
 				}
-				if p.sizes[i] == 0 || !ok || s.Name == "" {
-					t.Fatalf("%#x: %+v, %v", a, s, ok)
+				if e.size == 0 || !ok || s.Name == "" {
+					t.Fatalf("%#x: %+v, %v", e.addr, s, ok)
 				}
 			}
 		}

@@ -16,6 +16,6 @@ func (t *Table) Module(addr uint64) (string, bool) {
 }
 
 func (p *part) find(addr uint64) (int, bool) {
-	i := sort.Search(len(p.addrs), func(i int) bool { return p.addrs[i] > addr }) - 1
-	return i, i >= 0 && addr-p.addrs[i] < uint64(p.sizes[i])
+	i := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].addr > addr }) - 1
+	return i, i >= 0 && addr-p.entries[i].addr < uint64(p.entries[i].size)
 }

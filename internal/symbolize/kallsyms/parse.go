@@ -136,7 +136,7 @@ func (p *parser) parseTail(modules io.Reader) (*part, error) {
 }
 
 func (p *parser) add(b *builder, l line, module uint16) error {
-	if p.count++; p.count > maxSymbols || len(b.names) > maxNames {
+	if p.count++; p.count > maxSymbols || b.names.bytes() > maxNames {
 		return fmt.Errorf("%w: %d", ErrTooLarge, p.count)
 	}
 	if l.addr == 0 {
