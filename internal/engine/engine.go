@@ -61,6 +61,7 @@ type Engine struct {
 	walker  reference.Walker
 	symbols symbolizer
 	kernelNames
+	giver   giver
 	builder *profile.Builder
 	began   time.Time // of the interval that builder is for
 	reports []report

@@ -116,6 +116,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	if l.same {
 		return
 	}
+	e.giver.made(garbagePerTable * l.executable.table.Bytes())
 	e.count.TablesBuilt++
 	e.count.TableTime += l.took
 	if l.tableError != nil {

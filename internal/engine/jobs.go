@@ -41,6 +41,9 @@ func (j *jobs) submit(key jobKey, timeout time.Duration, work func(context.Conte
 	j.waiting[id] = then
 }
 
+// idle tells whether nothing is being worked on.
+func (j *jobs) idle() bool { return len(j.waiting) == 0 }
+
 func (j *jobs) results() <-chan jobResult { return j.pool.Results() }
 
 // finish hands a result to whom it is for.

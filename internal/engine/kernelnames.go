@@ -63,11 +63,17 @@ func (e *Engine) readKernelSymbols() {
 			}
 			r := v.(kernelRead)
 			e.kallsyms, e.modules = r.table, r.modules
+			if old == nil {
+				e.giver.made(kernelGarbage)
+			}
 		})
 }
 
-// kernelSerial is the kernel among the keys of jobs; executables' serials count from 1.
-const kernelSerial = 1<<64 - 1
+// Keys of jobs that have nothing to do with one executable, whose serials count from 1.
+const (
+	kernelSerial = 1<<64 - 1 - iota
+	giveBackSerial
+)
 
 func readKernel(old *kallsyms.Table, known map[string]*profile.Mapping) (any, error) {
 	symbols, err := os.Open("/proc/kallsyms")

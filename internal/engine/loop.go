@@ -96,6 +96,7 @@ func (e *Engine) follow() {
 	e.reportStatus(errors.Join(err, e.sideband.Follow()))
 	e.wake.Watch(e.sideband)
 	e.keepBudget()
+	e.giveBack(time.Now())
 	e.publishStats()
 }
 

@@ -64,7 +64,9 @@ func Encode(t *unwind.Table, g *gopclntab.Offsets, number func(unwind.Rule) (uin
 	if err != nil {
 		return Table{}, err
 	}
-	e := Table{Blocks: []Block{header}, Page0: uint32(first), Pages: uint32(last-first) + 1}
+	blocks := make([]Block, 1, 1+blocksFor(len(index))+blocksFor(len(rows)))
+	blocks[0] = header
+	e := Table{Blocks: blocks, Page0: uint32(first), Pages: uint32(last-first) + 1}
 	e.Blocks = appendBlocks(e.Blocks, index)
 	e.Blocks = appendBlocks(e.Blocks, rows)
 	return e, nil
@@ -90,6 +92,8 @@ func encodeRows(t *unwind.Table, first, last uint64, numbers []uint32) (index, r
 	}
 	return append(index, uint32(len(rows))), rows
 }
+
+func blocksFor(words int) int { return (words + blockRows - 1) / blockRows }
 
 func appendBlocks(blocks []Block, words []uint32) []Block {
 	for len(words) > 0 {

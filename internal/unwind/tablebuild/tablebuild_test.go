@@ -41,6 +41,70 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
+// TestManyRows builds a table of several pieces, with rows that are replaced where one piece ends and the next begins,
+// and compares it with a plain list.
+func TestManyRows(t *testing.T) {
+	for _, n := range []int{chunkRows - 2, chunkRows - 1, chunkRows, chunkRows + 1, 3*chunkRows - 1, 3 * chunkRows} {
+		var b Builder
+		var want []unwind.FileAddr
+		reg := func(off int) unwind.Rule { return unwind.Rule{CFA: unwind.CFAReg, Offset: int32(off)} }
+		for i := range n {
+			start := unwind.FileAddr(16 * i)
+			for _, r := range []unwind.Rule{reg(-1), reg(-2), reg(i % 1000)} { // the last one stays
+				if err := b.Add(start, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want = append(want, start)
+			if b.Rows() != len(want) {
+				t.Fatalf("%d rows, want %d", b.Rows(), len(want))
+			}
+		}
+		// a row that becomes the same as the one before goes away
+		last := unwind.FileAddr(16 * n)
+		if err := errors.Join(b.Add(last, reg(-3)), b.Add(last, reg((n-1)%1000))); err != nil {
+			t.Fatal(err)
+		}
+		tab := b.Table(last + 16)
+		if len(tab.Rows) != n+1 || cap(tab.Rows) != n+1 || tab.Rows[n].Rule != 0 {
+			t.Fatalf("%d rows of %d, the last %v", len(tab.Rows), n, tab.Rows[len(tab.Rows)-1])
+		}
+		for i, start := range want {
+			if r := tab.Rows[i]; r.Start != start || tab.Rules[r.Rule] != reg(i%1000) {
+				t.Fatalf("row %d of %d: %v, %v", i, n, r, tab.Rules[r.Rule])
+			}
+		}
+	}
+}
+
+// TestCollapse takes rows back across the border of two pieces.
+func TestCollapse(t *testing.T) {
+	var b Builder
+	var want []unwind.Row
+	reg := func(off int) unwind.Rule { return unwind.Rule{CFA: unwind.CFAReg, Offset: int32(off)} }
+	add := func(start, off int) {
+		t.Helper()
+		if err := b.Add(unwind.FileAddr(start), reg(off)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range chunkRows + 2 {
+		add(i, i%2)
+		want = append(want, unwind.Row{Start: unwind.FileAddr(i), Rule: uint32(i%2 + 1)})
+	}
+	for i := chunkRows + 1; i > chunkRows-5; i-- {
+		add(i, (i+1)%2) // what the row before has: they become one
+		want = want[:i]
+		if b.Rows() != i {
+			t.Fatalf("%d rows, want %d", b.Rows(), i)
+		}
+	}
+	end := want[len(want)-1].Start + 1
+	if got := b.Table(end).Rows; !reflect.DeepEqual(got, append(want, unwind.Row{Start: end})) {
+		t.Errorf("the last of %d rows: %v", len(got), got[len(got)-3:])
+	}
+}
+
 func TestTooManyRules(t *testing.T) {
 	var b Builder
 	var full *FullError

@@ -5,6 +5,7 @@ package tables
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/codeflow"
@@ -123,10 +124,15 @@ func Merge(primary, secondary *unwind.Table) *unwind.Table {
 	if len(primary.Rows) == 0 {
 		return secondary
 	}
-	var b tablebuild.Builder
-	p, s := side{t: primary}, side{t: secondary}
-	var at unwind.FileAddr
+	rules, numbers := unite(primary.Rules, secondary.Rules)
+	if len(primary.Rows)+len(secondary.Rows) > tablebuild.MaxRows {
+		return primary
+	}
+	rows := make([]unwind.Row, 0, len(primary.Rows)+len(secondary.Rows))
+	p, s := side{rows: primary.Rows}, side{rows: secondary.Rows, numbers: numbers}
+	last := uint32(0) // before the first row there is no rule
 	for p.more() || s.more() {
+		var at unwind.FileAddr
 		switch {
 		case !s.more() || p.more() && p.next() < s.next():
 			at = p.advance()
@@ -137,31 +143,55 @@ func Merge(primary, secondary *unwind.Table) *unwind.Table {
 			s.advance()
 		}
 		rule := p.rule
-		if rule.CFA == unwind.CFANone {
+		if rules[rule].CFA == unwind.CFANone {
 			rule = s.rule
 		}
-		// Too many rules leave gaps; too many rows cannot be more than the builders of both allow, twice.
-		var full *tablebuild.FullError
-		if err := b.Add(at, rule); errors.As(err, &full) && full.What == "rows" {
-			return primary
+		if rule != last {
+			rows = append(rows, unwind.Row{Start: at, Rule: rule})
+			last = rule
 		}
 	}
-	return b.Table(at)
+	return &unwind.Table{Rows: rows, Rules: rules}
+}
+
+// unite appends to rules those of more that are not among them, and returns the numbers that those of more have then. What
+// there is no room for gets number 0, no rule.
+func unite(rules, more []unwind.Rule) (all []unwind.Rule, numbers []uint32) {
+	index := make(map[unwind.Rule]uint32, len(rules)+len(more))
+	for i, r := range rules {
+		index[r] = uint32(i)
+	}
+	all = slices.Clone(rules)
+	numbers = make([]uint32, len(more))
+	for i, r := range more {
+		n, ok := index[r]
+		if !ok && len(all) < tablebuild.MaxRules {
+			n = uint32(len(all))
+			index[r] = n
+			all = append(all, r)
+		}
+		numbers[i] = n
+	}
+	return all, numbers
 }
 
 // side is one of the tables that are merged, and the rule that holds where the merge is.
 type side struct {
-	t    *unwind.Table
-	i    int
-	rule unwind.Rule
+	rows    []unwind.Row
+	numbers []uint32 // of its rules in the merged table; nil if they stay the same
+	i       int
+	rule    uint32
 }
 
-func (s *side) more() bool            { return s.i < len(s.t.Rows) }
-func (s *side) next() unwind.FileAddr { return s.t.Rows[s.i].Start }
+func (s *side) more() bool            { return s.i < len(s.rows) }
+func (s *side) next() unwind.FileAddr { return s.rows[s.i].Start }
 
 func (s *side) advance() unwind.FileAddr {
-	r := s.t.Rows[s.i]
-	s.rule = s.t.Rules[r.Rule]
+	r := s.rows[s.i]
+	s.rule = r.Rule
+	if s.numbers != nil {
+		s.rule = s.numbers[r.Rule]
+	}
 	s.i++
 	return r.Start
 }
