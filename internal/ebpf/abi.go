@@ -15,5 +15,3 @@ type (
 	rule      = layout.Rule
 	sample    = abi.LoopSample
 )
-
-const maxRules = int(abi.LoopLimitsMAX_RULES)

@@ -51,14 +51,16 @@ type Tables struct {
 	growing sync.Mutex     // held while a slab is made, which waits for RCU
 	ahead   sync.WaitGroup // slabs that are made before they are needed
 
-	mu      sync.Mutex // guards what follows, never held while waiting
-	slabs   []*slab    // by number; nil: not there
-	bytes   int
-	free    int // blocks that no table has
-	numbers map[unwind.Rule]uint32
-	rules   []unwind.Rule // by number
-	ruleMem []rule
+	mu    sync.Mutex // guards what follows, never held while waiting
+	slabs []*slab    // by number; nil: not there
+	bytes int
+	free  int // blocks that no table has
+	rules *rules
+	uses  map[place][]uint32 // the numbers of a table's rules
 }
+
+// place is where a table begins.
+type place struct{ slab, block uint32 }
 
 type slab struct {
 	m       *ebpf.Map
@@ -72,10 +74,9 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 		return nil, err
 	}
 	t := &Tables{
-		outer: outer, spec: inner, maxBytes: maxBytes, ruleMem: mem,
-		numbers: map[unwind.Rule]uint32{{}: 0},
-		rules:   []unwind.Rule{{}},
-		slabs:   make([]*slab, outer.MaxEntries()),
+		outer: outer, spec: inner, maxBytes: maxBytes,
+		rules: newRules(mem), uses: map[place][]uint32{},
+		slabs: make([]*slab, outer.MaxEntries()),
 	}
 	t.growAhead()
 	return t, nil
@@ -83,13 +84,22 @@ func newTables(outer *ebpf.Map, inner *ebpf.MapSpec, rules *ebpf.Map, maxBytes i
 
 // Add copies a table into the kernel; g is nil unless it is a Go program's. It may wait for RCU (tens of milliseconds).
 func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error) {
-	e, err := layout.Encode(table, g, t.ruleNumber)
+	var used []uint32
+	e, err := layout.Encode(table, g, func(r unwind.Rule) (uint32, error) {
+		n, err := t.ruleNumber(r)
+		if err == nil {
+			used = append(used, n)
+		}
+		return n, err
+	})
 	if err != nil {
+		t.releaseRules(used)
 		return TableRef{}, err
 	}
 	number, at, ok := t.room(len(e.Blocks))
 	if !ok {
 		if number, at, err = t.makeRoom(len(e.Blocks)); err != nil {
+			t.releaseRules(used)
 			return TableRef{}, err
 		}
 	}
@@ -99,6 +109,7 @@ func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error
 		return TableRef{}, errClosed
 	}
 	copy(t.slabs[number].mem[at:], e.Blocks)
+	t.uses[place{uint32(number), uint32(at)}] = used
 	low := t.free < slabBlocks/4
 	t.mu.Unlock()
 	if low {
@@ -150,7 +161,7 @@ func (t *Tables) Rule(r TableRef, a unwind.FileAddr) unwind.Rule {
 		return unwind.Rule{}
 	}
 	table := layout.Table{Blocks: t.slabs[r.slab].mem[r.block : int(r.block)+r.blocks], Page0: r.page0, Pages: r.pages}
-	return t.rules[table.Lookup(a)]
+	return t.rules.values[table.Lookup(a)]
 }
 
 // Remove frees a table's room. The caller has unlinked it from all processes' mappings.
@@ -163,8 +174,12 @@ func (t *Tables) Remove(r TableRef) {
 	if t.slabs[r.slab] == nil {
 		return // closed
 	}
-	t.slabs[r.slab].extents.release(int(r.block), r.blocks, time.Now())
+	now := time.Now()
+	t.slabs[r.slab].extents.release(int(r.block), r.blocks, now)
 	t.free += r.blocks
+	at := place{r.slab, r.block}
+	t.rules.release(t.uses[at], now)
+	delete(t.uses, at)
 }
 
 // Bytes is the kernel memory of all slabs.
@@ -177,20 +192,13 @@ func (t *Tables) Bytes() int {
 func (t *Tables) ruleNumber(r unwind.Rule) (uint32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n, ok := t.numbers[r]
-	if t.ruleMem == nil {
-		return 0, errClosed
-	}
-	if !ok {
-		if len(t.rules) >= maxRules {
-			return 0, fmt.Errorf("%w: %d distinct unwind rules", ErrNoRoom, maxRules)
-		}
-		n = uint32(len(t.rules))
-		t.numbers[r] = n
-		t.rules = append(t.rules, r)
-		t.ruleMem[n] = layout.EncodeRule(r)
-	}
-	return n, nil
+	return t.rules.number(r, time.Now())
+}
+
+func (t *Tables) releaseRules(numbers []uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rules.release(numbers, time.Now())
 }
 
 // room finds n blocks in a row in the slabs that there are.
@@ -292,6 +300,5 @@ func (t *Tables) close() {
 			t.slabs[i] = nil
 		}
 	}
-	unmapArray(t.ruleMem)
-	t.ruleMem = nil
+	t.rules.close()
 }
