@@ -162,7 +162,8 @@ struct sample {
 	__u64 time;       /* CLOCK_MONOTONIC, ns */
 	__u64 start_time; /* as in struct process */
 	__u64 weight;
-	__u32 pid; /* in the initial pid namespace */
+	__u64 cgroup; /* id of the task's control group in the unified hierarchy; the root's is 1 */
+	__u32 pid;    /* in the initial pid namespace */
 	__u32 tid;
 	__u32 ns_pid; /* in the collector's, 0 if not visible there */
 	__u32 ns_tid;

@@ -96,7 +96,8 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 		put(b.ReceiverHostprofilesFrames, n, attribute.String("frame_type", kind))
 	}
 	for e, n := range s.UnwindErrors {
-		put(b.ReceiverHostprofilesUnwindErrors, n, attribute.String("frame_type", e.Runtime), attribute.String("reason", e.Reason))
+		put(b.ReceiverHostprofilesUnwindErrors, n, attribute.String("frame_type", e.Runtime), attribute.String("reason", e.Reason),
+			attribute.Int("line", e.Line))
 	}
 
 	put(b.ReceiverHostprofilesUnwindTables, s.TablesBuilt)

@@ -131,7 +131,7 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		require.InDelta(t, float64(n), value("frames", attribute.String("frame_type", kind)), 0)
 	}
 	for e, n := range s.UnwindErrors {
-		require.InDelta(t, float64(n), value("unwind_errors", attribute.String("frame_type", e.Runtime), attribute.String("reason", e.Reason)), 0)
+		require.InDelta(t, float64(n), value("unwind_errors", attribute.String("frame_type", e.Runtime), attribute.String("reason", e.Reason), attribute.Int("line", e.Line)), 0)
 	}
 	f.shutdown(t)
 	_, err := f.tel.GetMetric("otelcol_receiver_hostprofiles_samples_taken")

@@ -17,6 +17,7 @@ INLINE void begin_record(struct scratch *s, struct task_struct *task, __u8 trigg
 	h->start_time = id.start_time;
 	h->exec_id = id.exec_id;
 	h->weight = 1;
+	h->cgroup = bpf_get_current_cgroup_id();
 	h->pid = pid_tgid >> 32;
 	h->tid = pid_tgid;
 	h->cpu = bpf_get_smp_processor_id();

@@ -291,6 +291,11 @@ long bpf_task_pt_regs(struct task_struct *t)
 	return (long)task_regs();
 }
 
+__u64 bpf_get_current_cgroup_id(void)
+{
+	return 1;
+}
+
 __u64 bpf_get_current_pid_tgid(void)
 {
 	return (__u64)now.pid << 32 | now.tid;

@@ -30,6 +30,7 @@ type Sample struct {
 	PID          uint32 // in the collector's pid namespace; 0 if not visible there
 	NSTID        uint32
 	CPU          uint32
+	Cgroup       uint64 // id of the control group in the unified hierarchy; 1 is the root
 	KernelMode   bool
 	KernelThread bool // a thread of the kernel's own
 	Stop         unwind.StopReason
@@ -121,7 +122,7 @@ func (s *Sample) Decode(b []byte) error {
 	*s = Sample{
 		Time: h.Time, Weight: h.Weight,
 		ID:  ProcessID{PID: h.Pid, StartTime: h.StartTime, ExecID: h.ExecId},
-		TID: h.Tid, PID: h.NsPid, NSTID: h.NsTid, CPU: h.Cpu,
+		TID: h.Tid, PID: h.NsPid, NSTID: h.NsTid, CPU: h.Cpu, Cgroup: h.Cgroup,
 		Duration:     time.Duration(h.Duration),
 		KernelThread: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_THREAD) != 0,
 		KernelMode:   h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,

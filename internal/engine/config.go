@@ -88,4 +88,5 @@ type Stats struct {
 type UnwindError struct {
 	Runtime string
 	Reason  string
+	Line    int // of the C code below bpf/ at which it failed; 0 if user space finished the walk
 }

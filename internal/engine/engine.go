@@ -75,10 +75,12 @@ type Engine struct {
 	bootID       string
 	pidNamespace uint32 // inode, if it isn't the initial one
 	polls        uint64
-	published    map[uint32]*processState   // what BPF knows, by pid in the initial namespace
-	dirty        map[*processState]struct{} // BPF is to be told of
-	withFile     map[*executable]struct{}   // to be closed
+	published    map[uint32]*processState                      // what BPF knows, by pid in the initial namespace
+	dirty        map[*processState]struct{}                    // BPF is to be told of
+	withFile     map[*executable]struct{}                      // to be closed
+	idle         map[*process.Executable[*executable]]struct{} // nothing maps them: to be closed when their symbols are read
 	comms        map[string]string
+	containers   containers
 	nameOnly     map[*process.File]*profile.Mapping // files that could not be read
 
 	// reused
@@ -169,7 +171,9 @@ func (e *Engine) open() (err error) {
 	e.states = map[*process.Process]*processState{}
 	e.dirty = map[*processState]struct{}{}
 	e.published = map[uint32]*processState{}
+	e.containers = containers{}
 	e.withFile = map[*executable]struct{}{}
+	e.idle = map[*process.Executable[*executable]]struct{}{}
 	e.comms = map[string]string{}
 	e.nameOnly = map[*process.File]*profile.Mapping{}
 	e.began = time.Now()

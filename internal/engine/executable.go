@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,7 +35,7 @@ var pageSize = unix.Getpagesize()
 // executable is what was made of a mapped file.
 type executable struct {
 	serial   uint64
-	file     *os.File // for symbols; nil for the vdso
+	file     *source // for symbols; nil for the vdso
 	elf      *elffile.File
 	segments []unwind.Segment
 	mappings []*profile.Mapping // by segment
@@ -42,6 +43,29 @@ type executable struct {
 	symbols  *executableSymbols
 	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
 }
+
+// source is an executable's file, which is closed while nothing maps it and opened again when something does. Workers may
+// read meanwhile.
+type source struct{ file atomic.Pointer[os.File] }
+
+// ReadAt implements io.ReaderAt.
+func (s *source) ReadAt(b []byte, off int64) (int, error) {
+	f := s.file.Load()
+	if f == nil {
+		return 0, os.ErrClosed
+	}
+	return f.ReadAt(b, off)
+}
+
+// Close closes the file; ReadAt fails then.
+func (s *source) Close() error {
+	if f := s.file.Swap(nil); f != nil {
+		return f.Close()
+	}
+	return nil
+}
+
+func (s *source) open() bool { return s == nil || s.file.Load() != nil }
 
 // mapping is the executable range that holds a; nil if none does.
 func (x *executable) mapping(a unwind.FileAddr) *profile.Mapping {
@@ -56,7 +80,8 @@ func (x *executable) mapping(a unwind.FileAddr) *profile.Mapping {
 // loaded is what a worker made of a file.
 type loaded struct {
 	identity   process.Identity
-	same       bool // the file is what it was; the rest is not set
+	same       bool     // the file is what it was
+	file       *os.File // then; the rest is not set
 	executable *executable
 	tableError error
 	took       time.Duration
@@ -65,8 +90,11 @@ type loaded struct {
 
 // Close drops a result that came too late.
 func (l *loaded) Close() error {
-	if l == nil || l.executable == nil {
+	if l == nil {
 		return nil
+	}
+	if l.same {
+		return l.file.Close()
 	}
 	l.tables.Remove(l.executable.table)
 	if l.executable.file != nil {
@@ -96,6 +124,7 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 	e.jobs.submit(jobKey{executable: x.Serial}, loadTimeout,
 		func(ctx context.Context) (any, error) { return l.load(ctx) },
 		func(v any, err error) {
+			e.held.wake(x.File)
 			if err != nil {
 				e.loadFailed(x, err)
 				return
@@ -114,6 +143,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	}
 	n := e.executables.Opened(x, l.identity)
 	if l.same {
+		e.reopened(n, l)
 		return
 	}
 	e.giver.made(garbagePerTable * l.executable.table.Bytes())
@@ -135,9 +165,49 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	e.mappingsOf(n.File)
 }
 
+// reopened takes the file of an executable that is what it was. It is needed if the one before was closed.
+func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
+	if !closed(x) {
+		e.closeLater(l)
+		return
+	}
+	x.Payload.file.file.Store(l.file)
+	e.withFile[x.Payload] = struct{}{}
+	e.startSymbolJob(wanting{x, x.Payload}) // it may have waited for this
+}
+
+// ready tells whether there is a payload.
+func ready(x *process.Executable[*executable]) bool {
+	return x.State() == process.Ready && !x.Replaced()
+}
+
+// closed tells whether x is ready, and its file was let go.
+func closed(x *process.Executable[*executable]) bool { return ready(x) && !x.Payload.file.open() }
+
+// letGo closes the files of executables that nothing maps any more, as soon as no symbols are being read of them.
+func (e *Engine) letGo() {
+	for _, x := range e.executables.TakeIdle() {
+		e.idle[x] = struct{}{}
+	}
+	for x := range e.idle {
+		switch {
+		case x.Mapped() || !ready(x) || x.Payload.file == nil || closed(x):
+			delete(e.idle, x)
+		case !x.Payload.symbols.busy():
+			delete(e.idle, x)
+			delete(e.withFile, x.Payload)
+			e.closeLater(x.Payload.file)
+			e.executables.LetGo(x)
+		}
+	}
+}
+
 func (e *Engine) loadFailed(x *process.Executable[*executable], err error) {
 	permanent := errors.Is(err, elffile.ErrNotELF) || errors.Is(err, elffile.ErrUnsupported) || errors.Is(err, procfs.ErrNotFile)
 	e.executables.Fail(x, err, permanent)
+	if closed(x) {
+		e.symbols.drop(x.Payload.symbols) // nobody will read them
+	}
 	e.count.TableErrors++
 	e.log.Debug("reading an executable", zap.String("file", x.File.Path), zap.Error(err))
 	e.mappingsOf(x.File)
@@ -231,15 +301,16 @@ func (l *loader) load(ctx context.Context) (*loaded, error) {
 		Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano(), Dev: st.Dev, Inode: st.Ino,
 	}
 	if l.known != nil && l.known.Same(id) {
-		f.Close()
-		return &loaded{identity: id, same: true}, nil
+		return &loaded{identity: id, same: true, file: f}, nil
 	}
-	out, err := l.build(ctx, f, st.Size)
+	file := &source{}
+	file.file.Store(f)
+	out, err := l.build(ctx, file, st.Size)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	out.identity, out.executable.file = id, f
+	out.identity, out.executable.file = id, file
 	return out, nil
 }
 

@@ -15,6 +15,18 @@ const holdFor = 5 * time.Second
 type holder struct {
 	stacks []*stack
 	bytes  int
+	woken  map[any]struct{} // what some of them waited for
+}
+
+// wake has retry look at the samples that wait for what.
+func (h *holder) wake(what any) {
+	if len(h.stacks) == 0 {
+		return
+	}
+	if h.woken == nil {
+		h.woken = map[any]struct{}{}
+	}
+	h.woken[what] = struct{}{}
 }
 
 const stackOverhead = 512
@@ -39,10 +51,20 @@ func (h *holder) add(e *Engine, k *stack) {
 
 func (h *holder) empty() bool { return len(h.stacks) == 0 }
 
-// retry delivers what is complete by now.
+// retry delivers what is complete by now. Only those are tried whose wait is over: behind a file system that hangs there may
+// be thousands of others.
 func (h *holder) retry(e *Engine) {
+	if len(h.woken) == 0 {
+		return
+	}
+	woken := h.woken
+	h.woken = nil
 	kept := h.stacks[:0]
 	for _, k := range h.stacks {
+		if _, ok := woken[k.waits]; !ok {
+			kept = append(kept, k)
+			continue
+		}
 		before := k.size()
 		if e.complete(k) {
 			h.bytes -= before

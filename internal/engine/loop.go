@@ -79,6 +79,7 @@ func (e *Engine) tick(now time.Time) {
 	e.executables.Tick()
 	e.ticks++
 	e.forgetRemoved()
+	e.letGo()
 	e.sweep()
 	e.refreshKernelSymbols(now)
 	e.publishStats()

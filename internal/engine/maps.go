@@ -55,6 +55,7 @@ func (e *Engine) readMaps(p *process.Process) {
 			return r, nil
 		},
 		func(v any, err error) {
+			e.held.wake(p)
 			if err != nil {
 				e.table.ReadFailed(p)
 				if !errors.Is(err, procfs.ErrGone) {
@@ -138,6 +139,9 @@ func (e *Engine) identify(st *processState) {
 			if id, ok := v.(identity); ok {
 				st.resource.ExecutablePath = process.Undeleted(id.exe)
 				st.resource.Command, st.resource.ContainerID = id.command, id.container
+				e.containers.learn(st.cgroup, id.container)
+			} else {
+				e.containerByGroup(st)
 			}
 			if st.resource.ExecutablePath != "" {
 				st.resource.ExecutableName = baseName(st.resource.ExecutablePath)

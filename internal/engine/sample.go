@@ -24,6 +24,7 @@ type stack struct {
 	kernel []unwind.RawFrame
 	user   []unwind.RawFrame
 	stop   unwind.StopReason
+	line   uint16 // of the C code that stopped the walk; 0 once user space went on
 
 	// resumable: user space may be able to walk on, from regs (the frame after the last of user) over the copied memory.
 	resumable bool
@@ -35,6 +36,13 @@ type stack struct {
 	at        reference.State
 
 	since time.Time // when it began to wait
+	waits any       // for what: a *process.Process, whose mappings are read, or a *process.File
+}
+
+// waitsFor is complete's answer.
+func (k *stack) waitsFor(what any) bool {
+	k.waits = what
+	return false
 }
 
 // takeSample decodes one record and delivers it, or holds it until what it needs is known.
@@ -63,7 +71,7 @@ func (e *Engine) takeSample(b []byte) {
 	*k = stack{
 		state: st, time: s.Time, tid: s.NSTID, comm: e.comm(s.Comm()),
 		kernel: s.Kernel(k.kernel[:0]), user: s.User(k.user[:0]),
-		stop: s.Stop, resumable: s.HasCopy && pid&pidElsewhere == 0, full: s.CopyFull,
+		stop: s.Stop, line: s.StopLine, resumable: s.HasCopy && pid&pidElsewhere == 0, full: s.CopyFull,
 	}
 	if s.HasCopy {
 		k.regs = s.Registers
@@ -99,20 +107,20 @@ func (e *Engine) comm(b []byte) string {
 func (e *Engine) complete(k *stack) bool {
 	for k.resumable {
 		if !e.mapsReady(k.state) {
-			return false
+			return k.waitsFor(k.state.p)
 		}
 		needs := e.walkOn(k)
 		if needs == nil {
 			break
 		}
 		if e.requestExecutable(needs) {
-			return false
+			return k.waitsFor(needs.File)
 		}
 	}
 	for _, f := range k.user {
 		if m, ok := k.state.p.Find(f.LookupAddr()); ok {
 			if x := e.executables.Of(m.File); x != nil && e.requestExecutable(x) {
-				return false
+				return k.waitsFor(m.File)
 			}
 		}
 	}
@@ -142,7 +150,7 @@ func (e *Engine) deliver(k *stack) {
 	}
 	if !k.stop.Complete() {
 		s.StopReason = k.stop.String()
-		e.count.UnwindErrors[UnwindError{"native", k.stop.String()}]++
+		e.count.UnwindErrors[UnwindError{"native", k.stop.String(), int(k.line)}]++
 	}
 	if !e.builder.Add(e.origin, &s) {
 		e.count.Lost[LostMemory]++
@@ -183,6 +191,7 @@ type processState struct {
 
 	uses        []*executable // whose tables BPF was told of
 	retryPoll   uint64        // no try to tell BPF of it before
+	cgroup      uint64        // its id, when it was sampled first
 	elsewhere   bool          // not visible in the collector's pid namespace
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample
@@ -194,7 +203,7 @@ func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {
 		st = &processState{p: p, elsewhere: p.PID&pidElsewhere != 0, kernel: s.KernelThread}
 		p.Attachment = st
 		e.states[p] = st
-		st.id = s.ID
+		st.id, st.cgroup = s.ID, s.Cgroup
 		st.resource = &profile.Resource{
 			PID: int(p.PID &^ pidElsewhere), CreationTime: e.clock.started(s.ID.StartTime),
 		}

@@ -57,6 +57,9 @@ type symbolized struct {
 	kind  profile.FrameType
 }
 
+// busy tells whether symbols are being read, or are going to be.
+func (xs *executableSymbols) busy() bool { return xs.running || len(xs.wanted) > 0 }
+
 func newExecutableSymbols() *executableSymbols {
 	lru, err := simplelru.NewLRU[unwind.FileAddr, *symbolized](linesPerExecutable, nil)
 	if err != nil {
@@ -67,6 +70,9 @@ func newExecutableSymbols() *executableSymbols {
 
 // want has an address looked up unless it was.
 func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwind.FileAddr) {
+	if !e.cfg.Symbolize {
+		return
+	}
 	xs := x.Payload.symbols
 	if _, ok := xs.lru.Get(a); ok {
 		e.count.SymbolHits++
@@ -78,9 +84,6 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 		if m != nil {
 			s.byMapping[m] = xs
 		}
-	}
-	if !e.cfg.Symbolize {
-		return
 	}
 	s.asked++
 	xs.wanted = append(xs.wanted, a)
@@ -136,6 +139,14 @@ func (e *Engine) startSymbolJob(w wanting) {
 	xs := w.payload.symbols
 	xs.queued = false
 	if xs.running || len(xs.wanted) == 0 {
+		return
+	}
+	if !w.payload.file.open() { // nothing mapped it for a while; the job starts when it is open again
+		if xs.evicted || w.x.Replaced() {
+			e.symbols.drop(xs)
+		} else if e.executables.StartOpening(w.x) {
+			e.load(w.x)
+		}
 		return
 	}
 	batch := xs.wanted

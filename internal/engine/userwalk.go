@@ -76,7 +76,7 @@ func (noRules) Lookup(unwind.FileAddr) unwind.Rule { return unwind.Rule{} }
 // otherwise it is over.
 func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 	if !k.walked {
-		k.walked = true
+		k.walked, k.line = true, 0
 		e.count.UserWalks++
 		k.at = reference.State{
 			Regs: k.regs, Flags: k.pending, Low: unwind.Addr(k.regs.Reg[ebpf.StackPointer]),

@@ -1,7 +1,9 @@
 package process
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -54,6 +56,9 @@ type Executable[T any] struct {
 // State tells how far the executable was read.
 func (e *Executable[T]) State() OpenState { return e.state }
 
+// Mapped tells whether some process maps the file.
+func (e *Executable[T]) Mapped() bool { return e.File.refs > 0 }
+
 // Identity returns what the file was when it was opened last.
 func (e *Executable[T]) Identity() Identity { return e.identity }
 
@@ -86,6 +91,7 @@ type Executables[T any] struct {
 	unused  *simplelru.LRU[*Executable[T], struct{}] // nothing maps them
 	loaded  *simplelru.LRU[*Executable[T], struct{}] // mapped, with a payload
 	evicted []Evicted[T]
+	idle    map[*Executable[T]]struct{} // read, and nothing maps them since the last TakeIdle
 	tick    uint64
 	serial  uint64
 	bytes   uint64
@@ -107,6 +113,7 @@ func NewExecutables[T any](o ExecutablesOptions) *Executables[T] {
 		options: o,
 		files:   make(map[inodeKey]*File),
 		unused:  newLRU[T](),
+		idle:    map[*Executable[T]]struct{}{},
 		loaded:  newLRU[T](),
 	}
 }
@@ -185,6 +192,7 @@ func (x *Executables[T]) retain(f *File) {
 	}
 	e := f.owner.(*Executable[T])
 	x.unused.Remove(e)
+	delete(x.idle, e)
 	if e.bytes > 0 {
 		x.loaded.Add(e, struct{}{})
 	}
@@ -207,6 +215,7 @@ func (x *Executables[T]) release(f *File) {
 		return // the file was forgotten while somebody held it
 	}
 	x.unused.Add(e, struct{}{})
+	x.noteIdle(e)
 	for x.unused.Len() > x.options.MaxUnused {
 		x.evictUnused()
 	}
@@ -274,6 +283,7 @@ func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
 		e = x.replace(e)
 	}
 	e.identity, e.identified = id, true
+	x.noteIdle(e)
 	return e
 }
 
@@ -301,6 +311,7 @@ func (x *Executables[T]) SetPayload(e *Executable[T], payload T, bytes uint64) b
 	}
 	e.Payload = payload
 	e.state = Ready
+	x.noteIdle(e)
 	x.SetBytes(e, bytes)
 	return true
 }
@@ -369,6 +380,23 @@ func (x *Executables[T]) TakeEvicted() []Evicted[T] {
 	return out
 }
 
+// TakeIdle returns the executables that nothing has mapped since the last call. What holds their files open should let go:
+// an open file keeps a deleted one on the disk, and a container's file system mounted.
+func (x *Executables[T]) TakeIdle() []*Executable[T] {
+	out := slices.Collect(maps.Keys(x.idle))
+	clear(x.idle)
+	return out
+}
+
+func (x *Executables[T]) noteIdle(e *Executable[T]) {
+	if e.state == Ready && e.File.refs == 0 {
+		x.idle[e] = struct{}{}
+	}
+}
+
+// LetGo tells that e's file is not open any more. Before more is read of it, it has to be looked at again, see StartOpening.
+func (x *Executables[T]) LetGo(e *Executable[T]) { e.recheck = true }
+
 // evictUnused forgets the file that was unused longest.
 func (x *Executables[T]) evictUnused() {
 	e, _, ok := x.unused.RemoveOldest()
@@ -385,6 +413,7 @@ func (x *Executables[T]) evictUnused() {
 
 // drop takes the payload from e.
 func (x *Executables[T]) drop(e *Executable[T]) {
+	delete(x.idle, e)
 	x.loaded.Remove(e)
 	if e.state == Ready {
 		x.evicted = append(x.evicted, Evicted[T]{e, e.Payload})

@@ -100,6 +100,64 @@ func TestFilesThatChange(t *testing.T) {
 	}
 }
 
+// TestFilesLetGo has a program come and go on a file system of its own: while it does not run, no file of it is open, so
+// that the file system can be unmounted; when it runs again, its functions have names again.
+func TestFilesLetGo(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("hostprofiles", dir, "tmpfs", 0, ""); err != nil {
+		t.Fatalf("mounting a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it may be unmounted already
+	s := start(t, harness.Options{Keep: ours(dir)})
+	program := copyTo(t, build(t, "c"), dir)
+	var runs []ran
+	for range 2 {
+		r := runOne(program, time.Second)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		runs = append(runs, r)
+		within(t, 15*time.Second, "files of programs that ended are still open", func() bool { return !holdsOpen(t, dir) })
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Errorf("unmounting what nothing uses any more: %v", err)
+	}
+	all := stop(t, s)
+	for i, r := range runs {
+		samples := all.Samples.PID(r.pid)
+		delivered(t, fmt.Sprintf("run %d", i), samples.Count(), r.cpu)
+		named := samples.Where(func(s analysis.Sample) bool { return hasName(s, "main") })
+		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.95)
+	}
+}
+
+// holdsOpen tells whether this process, with the profiler in it, has a file below dir open.
+func holdsOpen(t *testing.T, dir string) bool {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		path, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if err == nil && strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// within waits for something to become true.
+func within(t *testing.T, limit time.Duration, otherwise string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(otherwise)
+		}
+	}
+}
+
 func hasName(s analysis.Sample, name string) bool {
 	for _, f := range s.Frames {
 		if f.Name() == name {

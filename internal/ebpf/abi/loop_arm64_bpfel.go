@@ -152,6 +152,7 @@ type LoopSample struct {
 	Time        uint64
 	StartTime   uint64
 	Weight      uint64
+	Cgroup      uint64
 	Pid         uint32
 	Tid         uint32
 	NsPid       uint32

@@ -2,7 +2,13 @@ package procfs
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cgroup says in which control group a process is, and what container runtimes mean by its name.
@@ -20,6 +26,54 @@ func (fs *FS) Cgroup(pid uint32) (Cgroup, error) {
 		return Cgroup{}, err
 	}
 	return parseCgroup(b), nil
+}
+
+// cgroupMounts are where the unified hierarchy is: alone, or beside version 1's.
+var cgroupMounts = [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
+
+// fileIDKernfs is FILEID_KERNFS of include/linux/exportfs.h, Linux 5.10: a handle of 8 bytes, the id.
+const fileIDKernfs = 0xfe
+
+// CgroupByID finds a control group by its id in the unified hierarchy (which bpf_get_current_cgroup_id tells), as long as it
+// exists. It needs CAP_DAC_READ_SEARCH.
+func (fs *FS) CgroupByID(id uint64) (Cgroup, error) {
+	path, err := cgroupPath(id)
+	if err != nil {
+		return Cgroup{}, fmt.Errorf("finding control group %d: %w", id, err)
+	}
+	c := Cgroup{Path: path}
+	c.ContainerID, c.PodUID = identify(path)
+	return c, nil
+}
+
+// cgroupPath opens the group's directory by its handle and asks where that is.
+func cgroupPath(id uint64) (string, error) {
+	handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))
+	var errs []error
+	for _, mount := range cgroupMounts {
+		var st unix.Statfs_t
+		if err := unix.Statfs(mount, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
+			continue
+		}
+		root, err := unix.Open(mount, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fd, err := unix.OpenByHandleAt(root, handle, unix.O_PATH|unix.O_CLOEXEC)
+		unix.Close(root)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		unix.Close(fd)
+		return strings.TrimPrefix(path, mount), err
+	}
+	if len(errs) == 0 {
+		return "", fmt.Errorf("%w: no unified hierarchy is mounted", errors.ErrUnsupported)
+	}
+	return "", errors.Join(errs...)
 }
 
 // parseCgroup reads lines of "hierarchy:controllers:path" (cgroups(7)). With both versions mounted, the unified

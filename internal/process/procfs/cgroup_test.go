@@ -1,8 +1,11 @@
 package procfs
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -111,4 +114,41 @@ func FuzzParseCgroup(f *testing.F) {
 			t.Fatalf("%+v", c)
 		}
 	})
+}
+
+// TestCgroupByID makes a control group as a container runtime does and finds it by its id, which is its inode number.
+func TestCgroupByID(t *testing.T) {
+	mount := ""
+	for _, m := range cgroupMounts {
+		var st unix.Statfs_t
+		if err := unix.Statfs(m, &st); err == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+			mount = m
+		}
+	}
+	if mount == "" {
+		t.Skip("not supported: no unified hierarchy is mounted")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not supported: a control group can be made by root only")
+	}
+	dir := mount + "/docker-" + id2 + ".scope"
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(dir) })
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	fs := New("/proc")
+	want := Cgroup{Path: strings.TrimPrefix(dir, mount), ContainerID: id2}
+	if got, err := fs.CgroupByID(st.Ino); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fs.CgroupByID(st.Ino); err == nil {
+		t.Errorf("a group that is gone: %+v", got)
+	}
 }

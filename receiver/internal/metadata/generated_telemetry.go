@@ -529,7 +529,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesUnwindErrors, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_hostprofiles_unwind_errors",
-		metric.WithDescription("Failed steps of walks, by runtime and reason. [Development]"),
+		metric.WithDescription("Failed steps of walks, by runtime, reason and line of code. [Development]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

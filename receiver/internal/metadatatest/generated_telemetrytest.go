@@ -268,7 +268,7 @@ func AssertEqualReceiverHostprofilesSymbolLookups(t *testing.T, tt *componenttes
 func AssertEqualReceiverHostprofilesUnwindErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_hostprofiles_unwind_errors",
-		Description: "Failed steps of walks, by runtime and reason. [Development]",
+		Description: "Failed steps of walks, by runtime, reason and line of code. [Development]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

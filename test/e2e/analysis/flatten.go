@@ -35,6 +35,7 @@ type Sample struct {
 	PID        int
 	Created    string // process.creation.time
 	Executable string // process.executable.path
+	Container  string // container.id
 	Thread     string // thread.name
 	ThreadID   int64
 	StopReason string // empty when the stack is complete
@@ -118,6 +119,8 @@ func fromResource(attrs pcommon.Map) Sample {
 			s.Created = v.Str()
 		case "process.executable.path":
 			s.Executable = v.Str()
+		case "container.id":
+			s.Container = v.Str()
 		}
 	}
 	return s
