@@ -15,6 +15,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 const goSource = `package main
@@ -57,9 +58,7 @@ fn main() { println!("{}", square(std::env::args().count())); }
 
 func build(t testing.TB, file, source, compiler string, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("%s is not installed", compiler)
-	}
+	unwindtest.Need(t, compiler)
 	dir := t.TempDir()
 	src, out := filepath.Join(dir, file), filepath.Join(dir, "out")
 	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
@@ -75,20 +74,7 @@ func build(t testing.TB, file, source, compiler string, args ...string) string {
 
 func open(t testing.TB, path string) *Symbolizer {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	st, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(file, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(f)
+	s, err := New(unwindtest.Open(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,17 +84,8 @@ func open(t testing.TB, path string) *Symbolizer {
 // functions are the symbols of a file's .symtab by name.
 func functions(t testing.TB, path string) map[string]elf.Symbol {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	syms, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string]elf.Symbol{}
-	for _, s := range syms {
+	for _, s := range unwindtest.Symbols(t, path) {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
 			out[s.Name] = s
 		}
@@ -215,9 +192,7 @@ func TestGoAgainstDebugGosym(t *testing.T) {
 }
 
 func TestCgo(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("gcc is not installed")
-	}
+	unwindtest.Need(t, "gcc")
 	t.Setenv("CGO_ENABLED", "1")
 	for _, mode := range []string{"internal", "external"} {
 		path := build(t, "main.go", cgoSource, "go", "build", "-ldflags=-linkmode="+mode)

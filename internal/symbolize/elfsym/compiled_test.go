@@ -14,6 +14,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 const cSource = `
@@ -62,10 +63,10 @@ use std::collections::HashMap;
 fn main() { println!("{}", count(std::env::args().collect::<Vec<_>>())); }
 `
 
-// build compiles a program and returns its path; it skips the test without the compiler.
+// build compiles a program and returns its path.
 func build(t testing.TB, source, ext, compiler string, args ...string) string {
 	t.Helper()
-	need(t, compiler)
+	unwindtest.Need(t, compiler)
 	dir := t.TempDir()
 	src, out := filepath.Join(dir, "main"+ext), filepath.Join(dir, "main")
 	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
@@ -105,15 +106,12 @@ var variants = []variant{
 func TestCompiled(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			if v.compiler == "rustc" && testing.Short() {
-				t.Skip("slow")
-			}
-			need(t, v.compiler)
+			unwindtest.Need(t, v.compiler)
 			if slices.Contains(v.args, "-fuse-ld=lld") {
-				need(t, "ld.lld-19")
+				unwindtest.Need(t, "ld.lld-19")
 			}
 			if slices.Contains(v.args, "-fuse-ld=mold") {
-				need(t, "mold")
+				unwindtest.Need(t, "mold")
 			}
 			path := build(t, v.source, v.ext, v.compiler, v.args...)
 			tab := load(t, path)
@@ -207,7 +205,7 @@ func checkPLT(t *testing.T, tab *Table, path string) {
 // stripWithDebugData moves .symtab into .gnu_debugdata as distributions do.
 func stripWithDebugData(t testing.TB, path string) string {
 	t.Helper()
-	need(t, "xz")
+	unwindtest.Need(t, "xz")
 	prefix := ""
 	if strings.Contains(run(t, "readelf", "-h", path), "AArch64") {
 		prefix = "aarch64-linux-gnu-"
@@ -291,7 +289,7 @@ func TestNoSections(t *testing.T) {
 }
 
 func TestAddr2line(t *testing.T) {
-	need(t, "addr2line", "c++filt")
+	unwindtest.Need(t, "addr2line", "c++filt")
 	path := build(t, cxxSource, ".cc", "g++", "-O1")
 	tab := load(t, path)
 	syms := readelfFunctions(t, path, tab.code)

@@ -14,48 +14,21 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
-
-func open(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	st, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(file, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 func load(t testing.TB, path string) *Table {
 	t.Helper()
-	tab, err := Load(open(t, path), Options{})
+	tab, err := Load(unwindtest.Open(t, path), Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return tab
 }
 
-// need skips the test if a tool is not on the machine.
-func need(t testing.TB, tools ...string) {
-	t.Helper()
-	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
-		}
-	}
-}
-
 func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	need(t, name)
+	unwindtest.Need(t, name)
 	cmd := exec.Command(name, args...)
 	var msg bytes.Buffer
 	cmd.Stderr = &msg
@@ -195,7 +168,7 @@ func unsizedBefore(syms []readelfSymbol, a uint64) bool {
 }
 
 func TestSystemFiles(t *testing.T) {
-	need(t, "readelf")
+	unwindtest.Need(t, "readelf")
 	var files []string
 	for _, dir := range []string{"/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/aarch64-linux-gnu/lib"} {
 		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -234,6 +207,6 @@ func TestSystemFiles(t *testing.T) {
 	}
 	t.Logf("%d files, %d addresses named, %d without a name", checked, named, unnamed)
 	if checked == 0 {
-		t.Skip("no ELF files on this machine")
+		t.Fatal("no ELF files on this machine")
 	}
 }

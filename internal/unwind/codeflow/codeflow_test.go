@@ -3,8 +3,6 @@ package codeflow
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,25 +13,8 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
-
-func open(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 // TestAgainstCFI follows the code of binaries that have call frame information, without looking at it, and compares the
 // two: where code is followed, it must hardly ever say something else about the CFA and the return address.
@@ -52,7 +33,7 @@ func TestAgainstCFI(t *testing.T) {
 		t.Fatalf("only %v found", paths)
 	}
 	for _, path := range paths {
-		f := open(t, path)
+		f := unwindtest.Open(t, path)
 		truth, _, err := ehframe.EHFrame(f)
 		if err != nil {
 			t.Fatal(err)
@@ -101,47 +82,11 @@ func equivalent(want, have unwind.Rule) bool {
 	return want.Offset == have.Offset && want.RA == have.RA && want.RAOffset == have.RAOffset
 }
 
-// image is an ELF file with one executable segment of code at 0x10000.
-func image(machine elf.Machine, entry uint64, code []byte) *elffile.File {
-	le := binary.LittleEndian
-	b := make([]byte, 64+56, 64+56+len(code))
-	copy(b, "\x7fELF\x02\x01\x01")
-	le.PutUint16(b[16:], uint16(elf.ET_EXEC))
-	le.PutUint16(b[18:], uint16(machine))
-	le.PutUint64(b[24:], entry)
-	le.PutUint64(b[32:], 64)
-	le.PutUint16(b[54:], 56)
-	le.PutUint16(b[56:], 1)
-	p := b[64:]
-	le.PutUint32(p, uint32(elf.PT_LOAD))
-	le.PutUint32(p[4:], uint32(elf.PF_X|elf.PF_R))
-	le.PutUint64(p[8:], 64+56)
-	le.PutUint64(p[16:], 0x10000)
-	le.PutUint64(p[32:], uint64(len(code)))
-	le.PutUint64(p[40:], uint64(len(code)))
-	b = append(b, code...)
-	f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		panic(err)
-	}
-	return f
-}
-
-func dump(t *unwind.Table) string {
-	var s strings.Builder
-	for _, r := range t.Rows {
-		fmt.Fprintf(&s, "%#x %v\n", uint64(r.Start), t.Rules[r.Rule])
-	}
-	return s.String()
-}
-
 // assemble makes a file of code that gcc or its cross compiler assembles.
 func assemble(t *testing.T, machine elf.Machine, source string) *elffile.File {
 	t.Helper()
 	compiler := map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu-gcc", elf.EM_AARCH64: "aarch64-linux-gnu-gcc"}[machine]
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("no assembler for %v: %v", machine, err)
-	}
+	unwindtest.Need(t, compiler)
 	dir := t.TempDir()
 	src, obj := filepath.Join(dir, "a.s"), filepath.Join(dir, "a.o")
 	if err := os.WriteFile(src, []byte("\t.text\n"+source), 0o600); err != nil {
@@ -159,13 +104,13 @@ func assemble(t *testing.T, machine elf.Machine, source string) *elffile.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return image(machine, 0x10000, code)
+	return unwindtest.Image(t, machine, 0x10000, code)
 }
 
 func checkSource(t *testing.T, machine elf.Machine, name, source, want string) {
 	t.Helper()
 	tab, st, err := Find(assemble(t, machine, source), &unwind.Table{})
-	if got := dump(tab); err != nil || got != want {
+	if got := unwindtest.Dump(tab); err != nil || got != want {
 		t.Errorf("%s: %+v, %v\n%swant\n%s", name, st, err, got, want)
 	}
 }
@@ -287,7 +232,7 @@ func unindent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s),
 
 // TestTooLarge leaves more code than is worth following alone.
 func TestTooLarge(t *testing.T) {
-	tab, st, err := Find(image(elf.EM_X86_64, 0x10000, make([]byte, maxCode+1)), &unwind.Table{})
+	tab, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, make([]byte, maxCode+1)), &unwind.Table{})
 	if err != nil || !st.TooLarge || len(tab.Rows) != 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -305,7 +250,7 @@ func TestBounded(t *testing.T) {
 		"addresses": {0x48, 0x8d, 0x05, 0, 0, 0, 0},
 	} {
 		begin := time.Now()
-		_, st, err := Find(image(elf.EM_X86_64, 0x10000, bytes.Repeat(pattern, 1<<20/len(pattern))), &unwind.Table{})
+		_, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, bytes.Repeat(pattern, 1<<20/len(pattern))), &unwind.Table{})
 		if took := time.Since(begin); err != nil || took > 20*time.Second {
 			t.Errorf("%s: %v, %v", name, took, err)
 		} else {
@@ -322,14 +267,10 @@ func FuzzFind(f *testing.F) {
 		if isAMD64 {
 			m = elf.EM_X86_64
 		}
-		tab, _, err := Find(image(m, 0x10000+uint64(entry), code), &unwind.Table{})
+		tab, _, err := Find(unwindtest.Image(t, m, 0x10000+uint64(entry), code), &unwind.Table{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := 1; i < len(tab.Rows); i++ {
-			if tab.Rows[i].Start <= tab.Rows[i-1].Start || tab.Rows[i].Rule == tab.Rows[i-1].Rule {
-				t.Fatalf("row %d: %+v", i, tab.Rows)
-			}
-		}
+		unwindtest.WellFormed(t, tab)
 	})
 }

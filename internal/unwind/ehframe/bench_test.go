@@ -3,6 +3,8 @@ package ehframe
 import (
 	"os"
 	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // BenchmarkEHFrame builds the table of the file that ELF names, or of the C library.
@@ -11,7 +13,7 @@ func BenchmarkEHFrame(b *testing.B) {
 	if path == "" {
 		path = systemBinaries(b)[2]
 	}
-	f := openELF(b, path)
+	f := unwindtest.Open(b, path)
 	sec := f.Section(".eh_frame")
 	if sec == nil {
 		b.Fatal("no .eh_frame")

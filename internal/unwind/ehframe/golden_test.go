@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 var update = flag.Bool("update", false, "write the golden tables anew")
@@ -21,7 +22,7 @@ func TestGolden(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, path := range files {
-		f := openELF(t, path)
+		f := unwindtest.Open(t, path)
 		var s strings.Builder
 		eh, st, err := EHFrame(f)
 		fmt.Fprintf(&s, ".eh_frame %+v %v\n%s", st, err, dump(eh))
@@ -56,11 +57,11 @@ func dump(t *unwind.Table) string {
 
 // TestSectionless finds the same table with and without section headers.
 func TestSectionless(t *testing.T) {
-	with, _, err := EHFrame(openELF(t, "../../../testdata/elf/gcc_amd64.elf"))
+	with, _, err := EHFrame(unwindtest.Open(t, "../../../testdata/elf/gcc_amd64.elf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := openELF(t, "../../../testdata/elf/sectionless_amd64.elf")
+	f := unwindtest.Open(t, "../../../testdata/elf/sectionless_amd64.elf")
 	without, st, err := EHFrame(f)
 	if err != nil || len(f.Sections) != 0 || st.Malformed != 0 || dump(with) != dump(without) || len(with.Rows) == 0 {
 		t.Errorf("%d sections, %+v, %v\n%swant\n%s", len(f.Sections), st, err, dump(without), dump(with))

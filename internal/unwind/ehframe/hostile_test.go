@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // textFile is a file whose code is [0x10000, 0x10000+size).
@@ -215,7 +216,7 @@ func FuzzTable(f *testing.F) {
 	f.Add(a.b, uint64(0), false, false)
 	f.Add(a.b, uint64(0x2000), true, true)
 	for _, name := range []string{"cfi_amd64", "cfi_arm64", "gcc_amd64", "clang_arm64"} {
-		file := openELF(f, "../../../testdata/elf/"+name+".elf")
+		file := unwindtest.Open(f, "../../../testdata/elf/"+name+".elf")
 		sec := file.Section(".eh_frame")
 		b, err := file.SectionData(sec, MaxSection)
 		if err != nil {

@@ -14,26 +14,8 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
-
-func openELF(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return f
-}
 
 // systemBinaries are what every machine with a compiler has, as far as they exist.
 func systemBinaries(t testing.TB) []string {
@@ -56,7 +38,7 @@ func systemBinaries(t testing.TB) []string {
 func TestAgainstReadelf(t *testing.T) {
 	for _, path := range append(systemBinaries(t), buildSample(t)...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			f := openELF(t, path)
+			f := unwindtest.Open(t, path)
 			tab, st, err := EHFrame(f)
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +66,7 @@ func TestDebugFrameAgainstReadelf(t *testing.T) {
 		if b, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v\n%s", err, b)
 		}
-		f := openELF(t, out)
+		f := unwindtest.Open(t, out)
 		tab, st, err := DebugFrame(f)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +80,7 @@ func TestDebugFrameAgainstReadelf(t *testing.T) {
 	for _, version := range []string{"-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5"} {
 		gcc(t, "-O2", version, "-gz", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-o", dwarf,
 			"../../../testdata/elf/src/sample.c")
-		f := openELF(t, dwarf)
+		f := unwindtest.Open(t, dwarf)
 		tab, st, err := DebugFrame(f)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // fullTest is the environment variable that asks for the long tests.
@@ -71,21 +72,6 @@ func builds(goVer string) []build {
 	}
 }
 
-// openFile reads the headers of a file, which stays open until the test ends.
-func openFile(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, r, st.Size())
-}
-
 func parse(t testing.TB, r io.ReaderAt, size int64) *elffile.File {
 	t.Helper()
 	f, err := elffile.New(r, size)
@@ -97,7 +83,7 @@ func parse(t testing.TB, r io.ReaderAt, size int64) *elffile.File {
 
 func open(t testing.TB, path string) *Table {
 	t.Helper()
-	return find(t, openFile(t, path))
+	return find(t, unwindtest.Open(t, path))
 }
 
 func find(t testing.TB, f *elffile.File) *Table {

@@ -163,7 +163,7 @@ func (p *process) stopped(visit func(regs *syscall.PtraceRegs)) {
 	for _, task := range tasks {
 		tid, _ := strconv.Atoi(task.Name())
 		if err := syscall.PtraceAttach(tid); err == syscall.EPERM {
-			p.t.Skipf("ptrace is not permitted here: %v", err)
+			p.t.Skipf("not supported: ptrace: %v", err)
 		} else if err != nil {
 			continue // ended
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // emulator is an arm64 program under QEMU's user-mode emulation, which speaks the protocol of GDB's remote targets.
@@ -34,12 +35,9 @@ type emulator struct {
 }
 
 func emulate(t *testing.T, path string) *emulator {
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skipf("no user-mode emulation of arm64 here: %v", err)
-	}
+	unwindtest.Need(t, "qemu-aarch64")
 	socket := filepath.Join(t.TempDir(), "gdb")
-	e := &emulator{t: t, cmd: exec.Command(qemu, "-singlestep", "-g", socket, path, "run")}
+	e := &emulator{t: t, cmd: exec.Command("qemu-aarch64", "-singlestep", "-g", socket, path, "run")}
 	e.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -48,6 +46,7 @@ func emulate(t *testing.T, path string) *emulator {
 		e.cmd.Process.Kill()
 		e.cmd.Wait()
 	})
+	var err error
 	for range 100 {
 		if e.conn, err = net.Dial("unix", socket); err == nil {
 			e.r = bufio.NewReader(e.conn)
@@ -202,9 +201,7 @@ func TestLiveARM64(t *testing.T) {
 			checkOrder(t, samples, "runtime.mallocgc", "runtime.goexit")
 		})
 		t.Run(v+"/cgo", func(t *testing.T) {
-			if _, err := exec.LookPath("aarch64-linux-gnu-gcc"); err != nil {
-				t.Skipf("no C compiler for arm64 here: %v", err)
-			}
+			unwindtest.Need(t, "aarch64-linux-gnu-gcc")
 			testCgo(t, sampleARM64(t, gopclntab.ARM64(v, true).Run(t), 1500), "prog")
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // rowsOf prints the rows of a function as "+offset rule".
@@ -219,7 +220,7 @@ func BenchmarkUnwindTable(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := openFile(b, path)
+	f := unwindtest.Open(b, path)
 	b.ReportAllocs()
 	for b.Loop() {
 		u, err := find(b, f).UnwindTable()

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // versions are the Go versions that the long tests build programs with; the go command fetches them.
 func versions(t *testing.T) []string {
 	if os.Getenv(fullTest) == "" {
-		t.Skipf("builds with every supported version of Go: set %s to run it", fullTest)
+		t.Skip("reserved for make test-full: builds with every supported version of Go (" + fullTest + " is not set)")
 	}
 	return []string{
 		"go1.18.10", "go1.19.13", "go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.9", "go1.25.3",
@@ -175,7 +176,7 @@ func TestFindWithoutSections(t *testing.T) {
 
 func TestNotGo(t *testing.T) {
 	for _, path := range []string{"/bin/true", "/bin/bash"} {
-		if _, err := Find(openFile(t, path)); err != ErrNotGo {
+		if _, err := Find(unwindtest.Open(t, path)); err != ErrNotGo {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // emulator is a statically linked arm64 program under QEMU's user-mode emulation, controlled by GDB's remote protocol
@@ -30,12 +31,9 @@ type emulator struct {
 
 func emulate(t *testing.T, im images, program string, plain bool, args ...string) *emulator {
 	t.Helper()
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skipf("not supported: %v", err)
-	}
+	unwindtest.Need(t, "qemu-aarch64")
 	socket := filepath.Join(t.TempDir(), "gdb")
-	cmd := exec.Command(qemu, append([]string{"-g", socket, program}, args...)...)
+	cmd := exec.Command("qemu-aarch64", append([]string{"-g", socket, program}, args...)...)
 	cmd.Env = []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -45,6 +43,7 @@ func emulate(t *testing.T, im images, program string, plain bool, args ...string
 		_ = cmd.Wait()         // by a signal
 	})
 	e := &emulator{t: t}
+	var err error
 	for range 200 {
 		if e.conn, err = net.Dial("unix", socket); err == nil {
 			break

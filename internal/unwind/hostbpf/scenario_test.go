@@ -13,6 +13,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 var record = flag.Bool("record", false, "write what TestRecord finds to testdata/tapes")
@@ -75,6 +76,7 @@ func (s *scenario) compile(t *testing.T) (program, symbols string) {
 	t.Helper()
 	source := filepath.Join(tapes, "src", s.build[1])
 	program = filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(s.build[1]), filepath.Ext(s.build[1]))+"-"+s.name)
+	unwindtest.Need(t, s.build[0])
 	var cmd *exec.Cmd
 	if s.build[0] == "go" {
 		cmd = exec.Command("go", "build", "-trimpath", "-o", program, ".")
@@ -84,9 +86,6 @@ func (s *scenario) compile(t *testing.T) (program, symbols string) {
 		}
 	} else {
 		cmd = exec.Command(s.build[0], append([]string{source, "-o", program}, s.build[2:]...)...)
-	}
-	if _, err := exec.LookPath(s.build[0]); err != nil {
-		t.Skipf("not supported: %v", err)
 	}
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, b)

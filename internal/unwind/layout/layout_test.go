@@ -15,6 +15,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/tablebuild"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // numbering numbers rules as they come; rule 0 is none.
@@ -193,20 +194,7 @@ func FuzzLookup(f *testing.F) {
 
 // BenchmarkEncode lays the C library's table out.
 func BenchmarkEncode(b *testing.B) {
-	f, err := os.Open("/lib/x86_64-linux-gnu/libc.so.6")
-	if err != nil {
-		b.Skipf("not supported: no C library where Debian has it: %v", err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := elffile.New(f, st.Size())
-	if err != nil {
-		b.Fatal(err)
-	}
-	t, _, err := ehframe.EHFrame(e)
+	t, _, err := ehframe.EHFrame(unwindtest.Open(b, "/lib/x86_64-linux-gnu/libc.so.6"))
 	if err != nil {
 		b.Fatal(err)
 	}

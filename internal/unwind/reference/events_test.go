@@ -3,7 +3,6 @@
 package reference
 
 import (
-	"debug/elf"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -13,20 +12,11 @@ import (
 
 // toMain lets the program run up to main, which symbols has, and takes the calls up to there from a walk.
 func (s *stepper) toMain(k *task, path, symbols string) {
-	f, err := elf.Open(symbols)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer f.Close()
-	syms, err := f.Symbols()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	i := slices.IndexFunc(syms, func(y elf.Symbol) bool { return y.Name == "main" })
+	main := unwind.FileAddr(symbolValue(s.t, symbols, "main"))
 	var at uint64
 	for _, c := range k.proc.code {
-		if i >= 0 && c.img != nil && c.img.path == path {
-			at = uint64(c.m.Addr(unwind.FileAddr(syms[i].Value)))
+		if c.img != nil && c.img.path == path {
+			at = uint64(c.m.Addr(main))
 		}
 	}
 	old := make([]byte, 1)
@@ -36,7 +26,7 @@ func (s *stepper) toMain(k *task, path, symbols string) {
 			s.t.Fatalf("%s: %v", what, err)
 		}
 	}
-	_, err = unix.PtracePeekText(k.tid, uintptr(at), old)
+	_, err := unix.PtracePeekText(k.tid, uintptr(at), old)
 	check("reading main", err)
 	_, err = unix.PtracePokeText(k.tid, uintptr(at), []byte{0xcc})
 	check("setting a breakpoint", err)

@@ -2,7 +2,6 @@ package reference
 
 import (
 	"bufio"
-	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // emulator runs a static arm64 program under QEMU's user-mode emulation and talks to its GDB stub (GDB manual, appendix
@@ -34,12 +34,9 @@ type emulator struct {
 }
 
 func emulate(t *testing.T, path string) *emulator {
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skipf("emulation of arm64 is not installed: %v", err)
-	}
+	unwindtest.Need(t, "qemu-aarch64")
 	socket := filepath.Join(t.TempDir(), "gdb")
-	cmd := exec.Command(qemu, "-cpu", "max", "-g", socket, path)
+	cmd := exec.Command("qemu-aarch64", "-cpu", "max", "-g", socket, path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +45,7 @@ func emulate(t *testing.T, path string) *emulator {
 		_ = cmd.Wait()
 	})
 	e := &emulator{t: t}
+	var err error
 	for end := time.Now().Add(10 * time.Second); e.conn == nil; time.Sleep(20 * time.Millisecond) {
 		if e.conn, err = net.Dial("unix", socket); err != nil && time.Now().After(end) {
 			t.Fatal(err)
@@ -152,9 +150,7 @@ func TestEveryInstructionARM64(t *testing.T) {
 		// Not clang: before LLVM 15 its rules for arm64 did not hold inside prologues and epilogues.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := exec.LookPath(c.compiler); err != nil {
-				t.Skipf("a compiler for arm64 is not installed: %v", err)
-			}
+			unwindtest.Need(t, c.compiler)
 			whole := build(t, c.compiler, "sample.c", c.args...)
 			path := whole + ".stripped"
 			if b, err := exec.Command("aarch64-linux-gnu-strip", "-o", path, whole).CombinedOutput(); err != nil {
@@ -251,16 +247,8 @@ func word(e *emulator, a unwind.Addr) uint32 {
 }
 
 func symbolValue(t *testing.T, path, name string) uint64 {
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	syms, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range syms {
+	t.Helper()
+	for _, s := range unwindtest.Symbols(t, path) {
 		if s.Name == name {
 			return s.Value
 		}

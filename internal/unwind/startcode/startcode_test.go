@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 const program = `
@@ -49,24 +47,6 @@ func build(t testing.TB, args ...string) string {
 	return out
 }
 
-func open(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // TestMusl takes the truth from the symbols of an unstripped build and looks for the same in a stripped one.
 func TestMusl(t *testing.T) {
 	whole := build(t, "-static")
@@ -76,7 +56,7 @@ func TestMusl(t *testing.T) {
 	}
 	syms := symbols(t, whole)
 	for _, path := range []string{whole, stripped} {
-		f := open(t, path)
+		f := unwindtest.Open(t, path)
 		eh, _, err := ehframe.EHFrame(f)
 		if err != nil {
 			t.Fatal(err)
@@ -111,17 +91,9 @@ func TestMusl(t *testing.T) {
 }
 
 func symbols(t testing.TB, path string) map[string]elf.Symbol {
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	list, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Helper()
 	m := map[string]elf.Symbol{}
-	for _, s := range list {
+	for _, s := range unwindtest.Symbols(t, path) {
 		if elf.ST_TYPE(s.Info) != elf.STT_FILE {
 			m[s.Name] = s
 		}
@@ -149,45 +121,11 @@ func TestMuslLibrary(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
-	f := open(t, path)
+	f := unwindtest.Open(t, path)
 	_, st, err := Find(f, &unwind.Table{})
 	if err != nil || st.Starts != 4 || st.Trampolines != 1 {
 		t.Errorf("%+v, %v", st, err)
 	}
-}
-
-// image is an ELF file with one executable segment of code at 0x10000.
-func image(machine elf.Machine, entry uint64, code []byte) *elffile.File {
-	le := binary.LittleEndian
-	b := make([]byte, 64+56, 64+56+len(code))
-	copy(b, "\x7fELF\x02\x01\x01")
-	le.PutUint16(b[16:], uint16(elf.ET_EXEC))
-	le.PutUint16(b[18:], uint16(machine))
-	le.PutUint64(b[24:], entry)
-	le.PutUint64(b[32:], 64)
-	le.PutUint16(b[54:], 56)
-	le.PutUint16(b[56:], 1)
-	p := b[64:]
-	le.PutUint32(p, uint32(elf.PT_LOAD))
-	le.PutUint32(p[4:], uint32(elf.PF_X|elf.PF_R))
-	le.PutUint64(p[8:], 64+56)
-	le.PutUint64(p[16:], 0x10000)
-	le.PutUint64(p[32:], uint64(len(code)))
-	le.PutUint64(p[40:], uint64(len(code)))
-	b = append(b, code...)
-	f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		panic(err)
-	}
-	return f
-}
-
-func dump(t *unwind.Table) string {
-	var s strings.Builder
-	for _, r := range t.Rows {
-		fmt.Fprintf(&s, "%#x %v\n", uint64(r.Start), t.Rules[r.Rule])
-	}
-	return s.String()
 }
 
 // TestARM64 has musl's code for aarch64, as gcc 12 compiles it: __libc_start_main's call of main, pthread_create's start
@@ -206,7 +144,7 @@ func TestARM64(t *testing.T) {
 	for _, w := range words {
 		code = binary.LittleEndian.AppendUint32(code, w)
 	}
-	f := image(elf.EM_AARCH64, 0x10000, code)
+	f := unwindtest.Image(t, elf.EM_AARCH64, 0x10000, code)
 	tab, st, err := Find(f, &unwind.Table{})
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +162,7 @@ func TestARM64(t *testing.T) {
 0x10067 signal
 0x10070 none
 `
-	if got := dump(tab); got != want {
+	if got := unwindtest.Dump(tab); got != want {
 		t.Errorf("%+v\n%swant\n%s", st, got, want)
 	}
 }
@@ -237,7 +175,7 @@ func TestAcrossChunks(t *testing.T) {
 		at := chunk + shift
 		copy(code[at:], pattern)
 		copy(code[at+len(pattern):], sigreturnRAX)
-		_, st, err := Find(image(elf.EM_X86_64, 0, code), &unwind.Table{})
+		_, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0, code), &unwind.Table{})
 		if err != nil || st.Starts != 1 || st.Trampolines != 1 {
 			t.Errorf("%d: %+v, %v", shift, st, err)
 		}
@@ -271,18 +209,14 @@ func TestIndirectCall(t *testing.T) {
 
 // TestClone looks at glibc's clone and clone3.
 func TestClone(t *testing.T) {
-	paths, err := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
-	if err != nil || len(paths) == 0 {
-		t.Skip("needs glibc for amd64, whose code this is about")
-	}
-	f := open(t, paths[0])
+	f := unwindtest.Open(t, "/lib/x86_64-linux-gnu/libc.so.6") // package libc6
 	eh, _, err := ehframe.EHFrame(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tab, st, err := Find(f, eh)
 	if err != nil || st.Syscalls != 2 || st.Starts != 0 || st.Trampolines != 0 {
-		t.Errorf("%+v, %v\n%s", st, err, dump(tab))
+		t.Errorf("%+v, %v\n%s", st, err, unwindtest.Dump(tab))
 	}
 }
 
@@ -290,7 +224,7 @@ func TestClone(t *testing.T) {
 func TestCovered(t *testing.T) {
 	code := bytes.Repeat([]byte{0x90}, 256)
 	copy(code[100:], []byte{0xff, 0xd3, 0x89, 0xc7, 0xe8, 0, 0, 0, 0})
-	if tab, st, err := Find(image(elf.EM_X86_64, 0, code), &unwind.Table{}); err != nil || len(tab.Rows) != 0 {
+	if tab, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0, code), &unwind.Table{}); err != nil || len(tab.Rows) != 0 {
 		t.Errorf("no trampoline: %+v, %v", st, err)
 	}
 	copy(code[150:], sigreturnEAX)
@@ -298,7 +232,7 @@ func TestCovered(t *testing.T) {
 		Rows:  []unwind.Row{{Start: 0x10000, Rule: 1}, {Start: 0x10000 + 120}},
 		Rules: []unwind.Rule{{}, {CFA: unwind.CFAReg, Reg: 7, Offset: 8}},
 	}
-	_, st, err := Find(image(elf.EM_X86_64, 0x10000, code), covered)
+	_, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, code), covered)
 	if err != nil || st.Starts != 0 || st.Trampolines != 1 || st.Entry {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -312,14 +246,10 @@ func FuzzFind(f *testing.F) {
 		if amd64 {
 			m = elf.EM_X86_64
 		}
-		tab, _, err := Find(image(m, entry, code), &unwind.Table{})
+		tab, _, err := Find(unwindtest.Image(t, m, entry, code), &unwind.Table{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := 1; i < len(tab.Rows); i++ {
-			if tab.Rows[i].Start <= tab.Rows[i-1].Start || tab.Rows[i].Rule == tab.Rows[i-1].Rule {
-				t.Fatalf("row %d: %+v", i, tab.Rows)
-			}
-		}
+		unwindtest.WellFormed(t, tab)
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // TestStubs looks at the stubs of imported functions that linkers make: each instruction up to a stub's jump must have a
@@ -18,7 +19,7 @@ func TestStubs(t *testing.T) {
 		"bti_arm64":     "+0 cfa=r31+0 ra=r30\n+8 cfa=r31+16 ra=c-8\n+18 none\n+20 cfa=r31+0 ra=r30\n",
 		"gcc_arm64":     "+0 cfa=r31+0 ra=r30\n+8 cfa=r31+16 ra=c-8\n+18 none\n+20 cfa=r31+0 ra=r30\n",
 	} {
-		f := open(t, "../../../testdata/elf/"+name+".elf")
+		f := unwindtest.Open(t, "../../../testdata/elf/"+name+".elf")
 		eh, _, err := ehframe.EHFrame(f)
 		if err != nil {
 			t.Fatal(err)

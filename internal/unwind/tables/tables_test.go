@@ -12,25 +12,8 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/tablebuild"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
-
-func open(t testing.TB, path string) *elffile.File {
-	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 func build(t testing.TB, source, name, compiler string, args ...string) string {
 	t.Helper()
@@ -81,7 +64,7 @@ func TestSources(t *testing.T) {
 			false, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tab, info, err := Build(open(t, c.path))
+			tab, info, err := Build(unwindtest.Open(t, c.path))
 			if err != nil {
 				t.Fatal(err)
 			}
