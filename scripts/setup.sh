@@ -31,6 +31,8 @@ lint                clang-format-19               clang-format-19
 test                g++                           g++
 test                musl-gcc                      musl-tools
 test                readelf                       binutils
+test                mold                          mold
+test                xz                            xz-utils
 test                clang                         clang
 test                clang-19                      clang-19
 test                /usr/lib/llvm-19/bin/ld.lld   lld-19

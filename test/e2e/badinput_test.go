@@ -23,7 +23,7 @@ import (
 func needRoot(t *testing.T) {
 	t.Helper()
 	if unix.Geteuid() != 0 {
-		t.Skip("this takes root")
+		t.Skip("not supported: this takes root")
 	}
 }
 

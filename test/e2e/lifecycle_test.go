@@ -64,7 +64,7 @@ func everybodys(t *testing.T) string {
 // TestCapabilities profiles as a user that is not root, with six capabilities.
 func TestCapabilities(t *testing.T) {
 	if unix.Geteuid() != 0 {
-		t.Skip("giving another user capabilities takes root")
+		t.Skip("not supported: giving another user capabilities takes root")
 	}
 	program, self := build(t, "c"), everybodys(t)
 	c := startChild(t, harness.ChildOptions{Below: cache(t)}, func(cmd *exec.Cmd) {
@@ -92,7 +92,7 @@ func TestCapabilities(t *testing.T) {
 // TestPIDNamespace profiles from within a pid namespace: processes there have the pids that they have there.
 func TestPIDNamespace(t *testing.T) {
 	if unix.Geteuid() != 0 {
-		t.Skip("a new pid namespace takes root")
+		t.Skip("not supported: a new pid namespace takes root")
 	}
 	program := build(t, "c")
 	c := startChild(t, harness.ChildOptions{

@@ -25,7 +25,7 @@ const machineTimeout = 5 * time.Minute
 // TestKernels profiles on 5.10, 6.1, 6.12, 6.18 and the newest.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
-		t.Skip("virtual machines take minutes")
+		t.Skip("reserved for make test-full and make test-kernels: virtual machines take minutes")
 	}
 	root, err := workloads.ModuleRoot()
 	if err != nil {

@@ -62,7 +62,7 @@ func TestNamespacesInside(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}
 		out, err := cmd.Output()
 		if errors.Is(err, unix.EPERM) {
-			t.Skip("new namespaces are not permitted here")
+			t.Skip("not supported: new namespaces are not permitted")
 		}
 		if err != nil {
 			t.Fatal(err)

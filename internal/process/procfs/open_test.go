@@ -174,7 +174,7 @@ func TestOpenMovedMapping(t *testing.T) {
 	write(t, path, "good")
 	m := mapFile(t, path)
 	if !viaMapFiles(t, m) {
-		t.Skip("following links in map_files is not permitted here")
+		t.Skip("not supported: following links in map_files is not permitted")
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestOpenMemory(t *testing.T) {
 			t.Error("a memfd is no anonymous memory")
 		}
 		if !viaMapFiles(t, m) {
-			t.Skip("following links in map_files is not permitted here")
+			t.Skip("not supported: following links in map_files is not permitted")
 		}
 		f, err := fs.OpenMapped(pid, m, nil)
 		if got := begins(t, f, err); got != "good" {
@@ -266,7 +266,7 @@ func TestOpenOverlay(t *testing.T) {
 	err := unix.Mount("overlay", merged, "overlay", 0,
 		"lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work")
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
-		t.Skipf("overlays are not supported here: %v", err)
+		t.Skipf("not supported: overlays: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func mountHangFS(t *testing.T) *hangFS {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENODEV) {
-		t.Skipf("file systems in user space are not supported here: %v", err)
+		t.Skipf("not supported: file systems in user space: %v", err)
 	}
 	if err != nil {
 		t.Fatalf("opening /dev/fuse: %v", err)
@@ -58,7 +58,7 @@ func mountHangFS(t *testing.T) *hangFS {
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, os.Getuid(), os.Getgid()))
 	if errors.Is(err, unix.EPERM) {
 		unix.Close(fd)
-		t.Skip("mounting is not permitted here")
+		t.Skip("not supported: mounting is not permitted")
 	}
 	if err != nil {
 		unix.Close(fd)
