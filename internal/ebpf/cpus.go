@@ -1,10 +1,14 @@
 package ebpf
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // onlineCPUs reads which CPUs run, as "0-3,8" in /sys/devices/system/cpu/online.
@@ -33,4 +37,37 @@ func parseCPUList(s string) ([]int, error) {
 		}
 	}
 	return cpus, nil
+}
+
+// errNoCount: the kernel has nothing to say of a perf event.
+var errNoCount = errors.New("the event has no count")
+
+// readEvent reads a perf event whose read format is PERF_FORMAT_TOTAL_TIME_ENABLED: its count, and for how long it has been
+// on, in ns.
+func readEvent(fd int) (count, enabled uint64, err error) {
+	var b [16]byte
+	n, err := unix.Read(fd, b[:])
+	if err == nil && n != len(b) {
+		err = errNoCount // end of file: it is in error (perf_read, kernel/events/core.c)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading a perf event: %w", err)
+	}
+	return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), nil
+}
+
+// liveness tells whether an event that is bound to a CPU is still at work there.
+//
+// When a CPU goes offline, the kernel takes its events out of the CPU's context for good and leaves them switched off
+// (perf_event_exit_cpu_context and list_del_event, kernel/events/core.c, Linux 5.10 to 6.18). The CPU's return does not
+// bring them back, and nothing says so: read(2) gives the last count, poll(2) no error, and PERF_EVENT_IOC_ENABLE succeeds
+// without effect. But the time for which an event has been on stands still from then on, which it never does otherwise: the
+// second look after the end sees it at the latest.
+type liveness struct{ enabled uint64 } // at the last look, ns
+
+func (l *liveness) check(fd int) bool {
+	_, enabled, err := readEvent(fd)
+	alive := err == nil && enabled > l.enabled
+	l.enabled = enabled
+	return alive
 }

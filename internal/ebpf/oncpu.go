@@ -1,7 +1,6 @@
 package ebpf
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -36,6 +35,7 @@ type OnCPU struct {
 type onCPUEvent struct {
 	fd     int
 	link   *link.RawLink
+	alive  liveness
 	period uint64
 	next   time.Time // of the next change
 
@@ -75,14 +75,15 @@ func (k *Kernel) StartOnCPU(frequency int) (*OnCPU, error) {
 // Period is the mean time between two samples of a CPU, in ns.
 func (o *OnCPU) Period() int64 { return int64(1e9 / o.frequency) }
 
-// Follow opens events on CPUs that came and closes those of CPUs that went.
+// Follow opens events on CPUs that came and closes those of CPUs that went. A CPU that went and came back between two
+// calls gets a new event at the next call but one at the latest: the one that it had is dead, see liveness.
 func (o *OnCPU) Follow() error {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return err
 	}
 	for cpu, e := range o.events {
-		if !slices.Contains(cpus, cpu) {
+		if !slices.Contains(cpus, cpu) || !e.alive.check(e.fd) {
 			e.close()
 			delete(o.events, cpu)
 		}
@@ -117,6 +118,8 @@ func (o *OnCPU) open(cpu int) (*onCPUEvent, error) {
 		Size:   perfAttrSize,
 		Sample: e.period,
 		Bits:   unix.PerfBitDisabled | unix.PerfBitExcludeIdle,
+		// see liveness
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
@@ -182,11 +185,10 @@ func (o *OnCPU) Jitter(now time.Time) {
 // account counts the events of the period that ends now for which the kernel ran no program: those that the event's own
 // clock says there were, less those taken. Only if the CPU never idled: events of the idle task are left out.
 func (o *OnCPU) account(cpu int, e *onCPUEvent) {
-	var b [8]byte
-	if n, err := unix.Read(e.fd, b[:]); n != 8 || err != nil {
+	count, _, err := readEvent(e.fd)
+	if err != nil {
 		return
 	}
-	count := binary.NativeEndian.Uint64(b[:])
 	taken := o.taken(cpu)
 	// Each change restarts the timer, so whole periods since the last one count. Single events may be counted in the
 	// neighbouring period; over a second that cancels out.

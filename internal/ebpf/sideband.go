@@ -32,7 +32,7 @@ const (
 	EventExec           // a process executed a new program; Comm is its name
 	EventFork           // a process (PID differs from PPID) or thread began
 	EventExit           // a thread ended
-	EventLost           // the kernel dropped Lost records here
+	EventLost           // the kernel dropped Lost records here, or nobody knows how many: then Lost is 1
 )
 
 // Event is a side-band record: what became of processes and their mappings. Pids are as the collector's pid namespace
@@ -58,12 +58,16 @@ type Event struct {
 type Sideband struct {
 	log   *zap.Logger
 	rings map[int]*sidebandRing
+	// unread is what the next Read begins with: what rings that were closed still held, and what was missed.
+	unread  []Event
+	started bool
 }
 
 type sidebandRing struct {
-	fd  int
-	mem []byte // the control page, then the data pages
-	buf []byte
+	fd    int
+	alive liveness
+	mem   []byte // the control page, then the data pages
+	buf   []byte
 }
 
 // OpenSideband begins recording on all online CPUs.
@@ -73,17 +77,21 @@ func OpenSideband(log *zap.Logger) (*Sideband, error) {
 		s.Close()
 		return nil, err
 	}
+	s.started = true
 	return s, nil
 }
 
-// Follow opens rings on CPUs that came; rings of CPUs that went are kept until they are drained, then closed.
+// Follow opens rings on CPUs that came and closes those of CPUs that went. A CPU that went and came back between two
+// calls gets a new ring at the next call but one at the latest: the one that it had is dead, see liveness. Whatever happened on a CPU between its return and the opening of its
+// ring was not recorded, so each ring that is opened later than at the start counts as a loss.
 func (s *Sideband) Follow() error {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return err
 	}
 	for cpu, r := range s.rings {
-		if !slices.Contains(cpus, cpu) && r.empty() {
+		if !slices.Contains(cpus, cpu) || !r.alive.check(r.fd) {
+			s.unread = r.read(s.unread)
 			r.close()
 			delete(s.rings, cpu)
 		}
@@ -100,8 +108,19 @@ func (s *Sideband) Follow() error {
 			return fmt.Errorf("recording process events on CPU %d: %w", cpu, err)
 		}
 		s.rings[cpu] = r
+		if s.started {
+			s.log.Info("a CPU came online: what processes did there until now is not known", zap.Int("cpu", cpu))
+			s.unread = append(s.unread, Event{Kind: EventLost, Time: monotonic(), Lost: 1})
+		}
 	}
 	return nil
+}
+
+// monotonic is the time of the records' clock.
+func monotonic() uint64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it fails for unknown clocks only
+	return uint64(now.Nano())
 }
 
 // Bytes is the kernel memory of the rings.
@@ -132,6 +151,8 @@ func (s *Sideband) Close() {
 
 // Read appends every event recorded so far, in order for each CPU only.
 func (s *Sideband) Read(dst []Event) []Event {
+	dst = append(dst, s.unread...)
+	s.unread = nil
 	for _, r := range s.rings {
 		dst = r.read(dst)
 	}
@@ -147,8 +168,9 @@ func openSidebandRing(cpu int) (*sidebandRing, error) {
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
-		Wakeup:  sidebandBytes / 8,
-		Clockid: unix.CLOCK_MONOTONIC,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED, // see liveness
+		Wakeup:      sidebandBytes / 8,
+		Clockid:     unix.CLOCK_MONOTONIC,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
@@ -169,11 +191,6 @@ func (r *sidebandRing) close() {
 
 func (r *sidebandRing) control() *unix.PerfEventMmapPage {
 	return (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.mem[0]))
-}
-
-func (r *sidebandRing) empty() bool {
-	c := r.control()
-	return atomic.LoadUint64(&c.Data_head) == c.Data_tail
 }
 
 // read decodes the records between tail and head. The kernel never overwrites what is not read; it counts what it dropped
