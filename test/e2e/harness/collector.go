@@ -20,42 +20,48 @@ import (
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
 )
 
-// Collector is the distribution's binary, with the receiver and a file exporter.
+// Collector is the distribution's binary, with receivers and a file exporter for each.
 type Collector struct {
-	Cmd    *exec.Cmd
-	output string
-	waited chan error
-	mu     sync.Mutex
-	log    bytes.Buffer
+	Cmd     *exec.Cmd
+	outputs []string // a file for each receiver
+	waited  chan error
+	mu      sync.Mutex
+	log     bytes.Buffer
 }
 
 // collectorStart bounds the time until the collector says that it is ready.
 const collectorStart = 30 * time.Second
 
-// StartCollector starts build/otelcol-hostprofiles below the module's root and returns when it is ready. Its files go into
-// dir.
-func StartCollector(root, dir string, interval time.Duration) (*Collector, error) {
+// configure writes a configuration with a receiver of each id and returns its path.
+func (c *Collector) configure(dir string, interval time.Duration, ids []string) (string, error) {
+	var receivers, exporters, pipelines strings.Builder
+	for i, id := range ids {
+		output := filepath.Join(dir, fmt.Sprintf("profiles-%d.json", i))
+		c.outputs = append(c.outputs, output)
+		fmt.Fprintf(&receivers, "  %s:\n    on_cpu: {frequency: 997}\n    report_interval: %s\n", id, interval)
+		fmt.Fprintf(&exporters, "  file/%d: {path: %s}\n", i, output)
+		fmt.Fprintf(&pipelines, "    profiles/%d: {receivers: [%s], exporters: [file/%d]}\n", i, id, i)
+	}
+	config := fmt.Sprintf("receivers:\n%sexporters:\n%sservice:\n  telemetry: {metrics: {level: none}}\n  pipelines:\n%s",
+		&receivers, &exporters, &pipelines)
+	path := filepath.Join(dir, "collector.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		return "", fmt.Errorf("configuring the collector: %w", err)
+	}
+	return path, nil
+}
+
+// StartCollector starts build/otelcol-hostprofiles below the module's root, with a receiver of each id (hostprofiles, or
+// hostprofiles/NAME), and returns when it is ready. Its files go into dir.
+func StartCollector(root, dir string, interval time.Duration, ids ...string) (*Collector, error) {
 	binary := filepath.Join(root, "build", "otelcol-hostprofiles")
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("starting the collector (make build makes it): %w", err)
 	}
-	c := &Collector{output: filepath.Join(dir, "profiles.json"), waited: make(chan error, 1)}
-	config := fmt.Sprintf(`
-receivers:
-  hostprofiles:
-    on_cpu: {frequency: 997}
-    report_interval: %s
-exporters:
-  file:
-    path: %s
-service:
-  telemetry: {metrics: {level: none}}
-  pipelines:
-    profiles: {receivers: [hostprofiles], exporters: [file]}
-`, interval, c.output)
-	path := filepath.Join(dir, "collector.yaml")
-	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
-		return nil, fmt.Errorf("configuring the collector: %w", err)
+	c := &Collector{waited: make(chan error, 1)}
+	path, err := c.configure(dir, interval, ids)
+	if err != nil {
+		return nil, err
 	}
 	c.Cmd = exec.Command(binary, "--config", path)
 	stderr, err := c.Cmd.StderrPipe()
@@ -109,8 +115,9 @@ func (c *Collector) Kill() {
 	c.waited <- nil
 }
 
-// Terminate asks the collector to end, waits for it, and returns what it wrote, checked for conformance.
-func (c *Collector) Terminate() (analysis.Samples, error) {
+// Terminate asks the collector to end, waits for it, and returns what it wrote for each receiver, checked for conformance.
+// An exit status other than 0 is an error.
+func (c *Collector) Terminate() ([]analysis.Samples, error) {
 	if err := c.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return nil, fmt.Errorf("terminating the collector: %w", err)
 	}
@@ -119,7 +126,15 @@ func (c *Collector) Terminate() (analysis.Samples, error) {
 	if err != nil {
 		return nil, fmt.Errorf("terminating the collector: %w\n%s", err, c.Log())
 	}
-	return readFile(c.output)
+	var all []analysis.Samples
+	for _, output := range c.outputs {
+		samples, err := readFile(output)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, samples)
+	}
+	return all, nil
 }
 
 // readFile reads what the file exporter wrote: a JSON document a line.
