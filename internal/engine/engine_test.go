@@ -57,12 +57,12 @@ func compile(t testing.TB, source string) (bin string) {
 // collected is what a test's sink got.
 type collected struct {
 	t       *testing.T
-	stacks  []stack
+	stacks  []seen
 	samples int
 }
 
-// stack is a stack of one process and when it was seen.
-type stack struct {
+// seen is a stack of one process and when it was seen.
+type seen struct {
 	pid    int64
 	frames string   // functions from the leaf to the root, then, behind a "!", why the walk stopped before
 	at     []uint64 // ns since 1970
@@ -79,7 +79,7 @@ func (c *collected) sink(_ context.Context, p pprofile.Profiles, samples int) er
 			for _, pr := range sp.Profiles().All() {
 				for _, s := range pr.Samples().All() {
 					n += s.TimestampsUnixNano().Len()
-					c.stacks = append(c.stacks, stack{pid.Int(), frames(p.Dictionary(), s), s.TimestampsUnixNano().AsRaw()})
+					c.stacks = append(c.stacks, seen{pid.Int(), frames(p.Dictionary(), s), s.TimestampsUnixNano().AsRaw()})
 				}
 			}
 		}
@@ -91,7 +91,7 @@ func (c *collected) sink(_ context.Context, p pprofile.Profiles, samples int) er
 	return nil
 }
 
-// frames are what stack holds of a sample.
+// frames are what seen holds of a sample.
 func frames(d pprofile.ProfilesDictionary, s pprofile.Sample) string {
 	name := func(i int32) string { return d.StringTable().At(int(i)) }
 	var out []string
@@ -171,7 +171,8 @@ func TestEngine(t *testing.T) {
 		t.Errorf("taken %d, delivered %d, lost %d, received %d", s.Taken, s.Delivered, lost, c.samples)
 	}
 	total, good := c.judge(int64(cmd.Process.Pid), uint64(from.UnixNano()), uint64(to.UnixNano()))
-	// Timers of virtual machines miss some ticks; of the stacks that were taken, next to none may be wrong.
+	// Timers of virtual machines miss some ticks. Of the stacks that were taken, those in the few instructions of middle and
+	// outer themselves, one in some 3,000, are not as judge expects them.
 	if want := 997 * used.Seconds(); float64(total) < want*0.97 || float64(good) < float64(total)*0.995 {
 		t.Errorf("%d of %d stacks of the workload, which used %v, are as they should be", good, total, used)
 	}
