@@ -116,6 +116,9 @@ func (e *Engine) complete(k *stack) bool {
 		if e.requestExecutable(needs) {
 			return k.waitsFor(needs.File)
 		}
+		if s := needs.State(); s == process.Unopened || s == process.Opening {
+			k.giveUp() // it can't be read, and nobody tries
+		}
 	}
 	for _, f := range k.user {
 		if m, ok := k.state.p.Find(f.LookupAddr()); ok {

@@ -56,6 +56,9 @@ type Executable[T any] struct {
 // State tells how far the executable was read.
 func (e *Executable[T]) State() OpenState { return e.state }
 
+// Checking tells whether the file is being opened: Opened or Fail follows.
+func (e *Executable[T]) Checking() bool { return e.checking }
+
 // Mapped tells whether some process maps the file.
 func (e *Executable[T]) Mapped() bool { return e.File.refs > 0 }
 
@@ -405,7 +408,8 @@ func (x *Executables[T]) evictUnused() {
 	}
 	x.stats.EvictedUnused++
 	x.drop(e)
-	e.replaced = true
+	// Processes that were removed, and samples that wait, may still point here: there is nothing to be had any more.
+	e.replaced, e.state, e.permanent = true, Failed, true
 	x.bytes -= fileBytes
 	x.count--
 	x.forget(e.File)
