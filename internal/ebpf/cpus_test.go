@@ -132,7 +132,7 @@ func runOn(t *testing.T, cpu int) int {
 // what comes is recorded.
 func TestSidebandReplacesDeadRings(t *testing.T) {
 	needsBPF(t)
-	s, err := OpenSideband(zaptest.NewLogger(t))
+	s, err := OpenSideband(zaptest.NewLogger(t), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

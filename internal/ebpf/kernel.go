@@ -22,6 +22,9 @@ import (
 
 var errTooBig = unix.E2BIG
 
+// minTableBytes is what the executables of a small host take.
+const minTableBytes = 4 << 20
+
 // Variant is one of the two builds of the walk, see bpf/core/drive.h.
 type Variant uint8
 
@@ -209,7 +212,12 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
 			k.fixed += mapBytes(m)
 		}
 	}
-	if k.Tables, err = newTables(k.maps["slabs"], inner, k.maps["rules"], o.MemoryBytes-k.fixed); err != nil {
+	forTables := o.MemoryBytes - k.fixed
+	if forTables < minTableBytes {
+		return fmt.Errorf("%w: of the memory budget's half for the kernel, %d KiB are left for unwind tables on this host with its"+
+			" many CPUs, and %d KiB are needed: raise limits.memory_mib", errors.ErrUnsupported, forTables>>10, minTableBytes>>10)
+	}
+	if k.Tables, err = newTables(k.maps["slabs"], inner, k.maps["rules"], forTables); err != nil {
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
@@ -239,15 +247,35 @@ func explain(err error) error {
 	var ve *ebpf.VerifierError
 	switch {
 	case errors.As(err, &ve):
-		return fmt.Errorf("the kernel's verifier rejected a program: %w", err)
+		return &rejectedError{ve}
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return fmt.Errorf("loading BPF programs needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN): %w", err)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("this kernel lacks something that is needed (5.10 or newer, with BTF): %w", err)
+		return fmt.Errorf("%w: this kernel lacks something that is needed (5.10 or newer, with BTF): %w", errors.ErrUnsupported, err)
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+		return fmt.Errorf("%w: this kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("loading BPF programs: %w", err)
+}
+
+// rejectedError says that the verifier did not take a program. The system call's EACCES or EINVAL is not part of it: no
+// privilege is missing.
+type rejectedError struct{ cause *ebpf.VerifierError }
+
+func (e *rejectedError) Error() string {
+	return fmt.Sprintf("the kernel's verifier rejected a program: %v", e.cause)
+}
+
+// Is tells that waiting does not help.
+func (e *rejectedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// As gives the verifier's log.
+func (e *rejectedError) As(target any) bool {
+	if t, ok := target.(**ebpf.VerifierError); ok {
+		*t = e.cause
+		return true
+	}
+	return false
 }
 
 // Variant tells which build of the walk runs.

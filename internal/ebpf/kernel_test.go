@@ -79,7 +79,7 @@ func TestLoadAndSample(t *testing.T) {
 
 func TestSideband(t *testing.T) {
 	needsBPF(t)
-	s, err := OpenSideband(zaptest.NewLogger(t))
+	s, err := OpenSideband(zaptest.NewLogger(t), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

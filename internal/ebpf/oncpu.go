@@ -82,6 +82,7 @@ func (o *OnCPU) Follow() error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for cpu, e := range o.events {
 		if !slices.Contains(cpus, cpu) || !e.alive.check(e.fd) {
 			e.close()
@@ -97,11 +98,12 @@ func (o *OnCPU) Follow() error {
 			continue // it went offline just now
 		}
 		if err != nil {
-			return fmt.Errorf("sampling CPU %d: %w", cpu, err)
+			errs = append(errs, fmt.Errorf("sampling CPU %d: %w", cpu, err)) // the others are sampled all the same
+			continue
 		}
 		o.events[cpu] = e
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // newPeriod draws a period in ns, see OnCPU.

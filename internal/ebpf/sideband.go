@@ -14,8 +14,10 @@ import (
 
 const (
 	perfAttrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
-	// sidebandBytes is a ring's size: with its control page just what kernel.perf_event_mlock_kb allows a CPU by default.
-	sidebandBytes = 512 << 10
+	// sidebandBytes is a ring's usual size: with its control page just what kernel.perf_event_mlock_kb allows a CPU by
+	// default. On hosts with many CPUs rings are smaller, so that all of them stay a small part of the memory budget.
+	sidebandBytes    = 512 << 10
+	minSidebandBytes = 64 << 10
 
 	// include/uapi/linux/perf_event.h, Linux 6.18
 	miscCommExec = 1 << 13
@@ -60,6 +62,7 @@ type Sideband struct {
 	rings map[int]*sidebandRing
 	// unread is what the next Read begins with: what rings that were closed still held, and what was missed.
 	unread  []Event
+	size    int // of a ring, bytes
 	started bool
 }
 
@@ -70,9 +73,14 @@ type sidebandRing struct {
 	buf   []byte
 }
 
-// OpenSideband begins recording on all online CPUs.
-func OpenSideband(log *zap.Logger) (*Sideband, error) {
-	s := &Sideband{log: log, rings: map[int]*sidebandRing{}}
+// OpenSideband begins recording on all online CPUs. maxBytes is what all rings together should take; each has at least 64
+// KiB.
+func OpenSideband(log *zap.Logger, maxBytes int) (*Sideband, error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sideband{log: log, rings: map[int]*sidebandRing{}, size: sidebandRingBytes(len(cpus), maxBytes)}
 	if err := s.Follow(); err != nil {
 		s.Close()
 		return nil, err
@@ -81,14 +89,25 @@ func OpenSideband(log *zap.Logger) (*Sideband, error) {
 	return s, nil
 }
 
+// sidebandRingBytes is a power of two.
+func sidebandRingBytes(cpus, maxBytes int) int {
+	size := sidebandBytes
+	for size > minSidebandBytes && size*cpus > maxBytes {
+		size /= 2
+	}
+	return size
+}
+
 // Follow opens rings on CPUs that came and closes those of CPUs that went. A CPU that went and came back between two
-// calls gets a new ring at the next call but one at the latest: the one that it had is dead, see liveness. Whatever happened on a CPU between its return and the opening of its
-// ring was not recorded, so each ring that is opened later than at the start counts as a loss.
+// calls gets a new ring at the next call but one at the latest: the one that it had is dead, see liveness. Whatever
+// happened on a CPU between its return and the opening of its ring was not recorded, so each ring that is opened later
+// than at the start counts as a loss. A CPU that fails does not keep the others from being recorded.
 func (s *Sideband) Follow() error {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for cpu, r := range s.rings {
 		if !slices.Contains(cpus, cpu) || !r.alive.check(r.fd) {
 			s.unread = r.read(s.unread)
@@ -100,12 +119,13 @@ func (s *Sideband) Follow() error {
 		if _, ok := s.rings[cpu]; ok {
 			continue
 		}
-		r, err := openSidebandRing(cpu)
+		r, err := s.openRing(cpu)
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("recording process events on CPU %d: %w", cpu, err)
+			errs = append(errs, fmt.Errorf("recording process events on CPU %d: %w", cpu, err))
+			continue
 		}
 		s.rings[cpu] = r
 		if s.started {
@@ -113,7 +133,7 @@ func (s *Sideband) Follow() error {
 			s.unread = append(s.unread, Event{Kind: EventLost, Time: monotonic(), Lost: 1})
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // monotonic is the time of the records' clock.
@@ -159,7 +179,22 @@ func (s *Sideband) Read(dst []Event) []Event {
 	return dst
 }
 
-func openSidebandRing(cpu int) (*sidebandRing, error) {
+// openRing takes a smaller ring where other users of perf rings have left too little of the memory that the kernel allows
+// for them.
+func (s *Sideband) openRing(cpu int) (r *sidebandRing, err error) {
+	for size := s.size; size >= minSidebandBytes/2; size /= 2 {
+		r, err = openSidebandRing(cpu, size)
+		if !errors.Is(err, errLocked) {
+			return r, err
+		}
+	}
+	return nil, err
+}
+
+// errLocked does not wrap EPERM: it is no missing privilege, and passes when others give memory back.
+var errLocked = errors.New("no memory for perf rings is left: raise the sysctl kernel.perf_event_mlock_kb, or give CAP_IPC_LOCK")
+
+func openSidebandRing(cpu, bytes int) (*sidebandRing, error) {
 	page := unix.Getpagesize()
 	attr := unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -169,14 +204,17 @@ func openSidebandRing(cpu int) (*sidebandRing, error) {
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED, // see liveness
-		Wakeup:      sidebandBytes / 8,
+		Wakeup:      uint32(bytes / 8),
 		Clockid:     unix.CLOCK_MONOTONIC,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("opening a perf event: %w", err)
 	}
-	mem, err := unix.Mmap(fd, 0, page+sidebandBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, 0, page+bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == unix.EPERM {
+		err = errLocked
+	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("mapping a perf ring: %w", err)

@@ -146,7 +146,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 
 // open makes everything that run works with. The side-band is first: no mapping is made unseen while the rest loads.
 func (e *Engine) open() (err error) {
-	if e.sideband, err = ebpf.OpenSideband(e.log); err != nil {
+	if e.sideband, err = ebpf.OpenSideband(e.log, int(e.cfg.MemoryBytes/8)); err != nil {
 		return err
 	}
 	ns, err := e.proc.Namespaces()
