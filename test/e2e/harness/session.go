@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/xreceiver"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/profile/conformance"
 	"github.com/hostprofiles/hostprofiles/receiver"
@@ -128,10 +129,27 @@ func (s *Session) health() error {
 		return nil
 	}
 	err := s.statuses[len(s.statuses)-1].Err()
-	if err != nil && (errors.Is(err, os.ErrPermission) || errors.Is(err, errors.ErrUnsupported)) {
+	if err != nil && (errors.Is(err, os.ErrPermission) && !mayProfile() || errors.Is(err, errors.ErrUnsupported) && !hasBTF()) {
 		return fmt.Errorf("%w: %w", ErrNotSupported, err)
 	}
 	return err
+}
+
+// mayProfile tells whether this process has what loading and sampling take: then being refused is a fault.
+func mayProfile() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return true
+	}
+	has := func(c uint) bool { return sets[c/32].Effective&(1<<(c%32)) != 0 }
+	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
+}
+
+// hasBTF tells whether the kernel can load the programs at all.
+func hasBTF() bool {
+	_, err := os.Stat("/sys/kernel/btf/vmlinux")
+	return err == nil
 }
 
 func (s *Session) consume(_ context.Context, p pprofile.Profiles) error {
