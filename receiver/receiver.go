@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/consumer/xconsumer"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/collector/receiver"
@@ -200,9 +201,17 @@ func errorEvent(status componentstatus.Status, err error) *componentstatus.Event
 
 // consume is the engine's sink.
 func (r *profilesReceiver) consume(ctx context.Context, p pprofile.Profiles, samples int) error {
+	if r.next.Capabilities().MutatesData { // what is refused is offered again, as it was
+		original := p
+		p = pprofile.NewProfiles()
+		original.CopyTo(p)
+	}
 	ctx = r.obs.StartProfilesOp(ctx)
 	err := r.next.ConsumeProfiles(ctx, p)
 	r.obs.EndProfilesOp(ctx, metadata.Type.String(), samples, err)
+	if consumererror.IsPermanent(err) {
+		return fmt.Errorf("%w: %w", engine.ErrPermanent, err)
+	}
 	return err
 }
 

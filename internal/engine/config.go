@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pprofile"
@@ -24,8 +25,12 @@ type Config struct {
 	Version        string // of the instrumentation scope
 }
 
-// Sink takes one payload, with the number of samples in it. It is called from one goroutine at a time. After an error
-// the samples count as lost with the reason "refused".
+// ErrPermanent is wrapped by a Sink's error if the payload would be refused again.
+var ErrPermanent = errors.New("refused for good")
+
+// Sink takes one payload, with the number of samples in it, and must not change it. It is called from one goroutine at a
+// time. After an error it is called with the payload again for up to a minute, unless the error wraps ErrPermanent; then the
+// samples count as lost with the reason "refused".
 type Sink func(ctx context.Context, p pprofile.Profiles, samples int) error
 
 // LossReason says why a sample that was taken is in no profile.

@@ -94,7 +94,7 @@ func (e *Engine) follow() {
 			e.count.KernelSkipped = e.cpus.Skipped(idle)
 		}
 	}
-	e.reportStatus(errors.Join(err, e.sideband.Follow()))
+	e.reportStatus(errors.Join(err, e.sideband.Follow(), e.out.trouble()))
 	e.wake.Watch(e.sideband)
 	e.keepBudget()
 	e.giveBack(time.Now())
@@ -106,6 +106,7 @@ func (e *Engine) shutdown(ctx context.Context) {
 	if e.cpus != nil {
 		e.cpus.Close()
 	}
+	e.out.hurryUp()
 	e.ingest()
 	// what waits for workers gets a little of the time that there is
 	patience := time.Now().Add(3 * time.Second)

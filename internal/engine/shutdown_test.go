@@ -5,10 +5,13 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.uber.org/zap/zaptest"
+
+	"github.com/hostprofiles/hostprofiles/internal/profile"
 )
 
 // shutDown runs an engine at a high frequency over the sink for a second, ends it within limit and checks the balance.
@@ -68,10 +71,75 @@ func TestHangingConsumer(t *testing.T) {
 }
 
 func TestRefusingConsumer(t *testing.T) {
-	s := shutDown(t, func(context.Context, pprofile.Profiles, int) error { return errors.New("no") }, 10*time.Second)
+	s := shutDown(t, func(context.Context, pprofile.Profiles, int) error { return ErrPermanent }, 10*time.Second)
 	if s.Delivered != 0 || s.Lost[LostRefused] != s.Taken {
 		t.Errorf("delivered %d, lost %v of %d", s.Delivered, s.Lost, s.Taken)
 	}
+}
+
+// TestConsumerThatRefusesForAWhile loses nothing if the consumer takes payloads again, and little time if it never does.
+func TestConsumerThatRefusesForAWhile(t *testing.T) {
+	began := time.Now()
+	s := shutDown(t, func(context.Context, pprofile.Profiles, int) error {
+		if time.Since(began) < 700*time.Millisecond {
+			return errors.New("not now")
+		}
+		return nil
+	}, 10*time.Second)
+	if s.Delivered != s.Taken {
+		t.Errorf("delivered %d of %d, lost %v", s.Delivered, s.Taken, s.Lost)
+	}
+	began = time.Now()
+	s = shutDown(t, func(context.Context, pprofile.Profiles, int) error { return errors.New("not now, and never") }, 30*time.Second)
+	if s.Delivered != 0 || s.Lost[LostRefused]+s.Lost[LostShutdown]+s.Lost[LostQueueFull] != s.Taken {
+		t.Errorf("delivered %d, lost %v of %d", s.Delivered, s.Lost, s.Taken)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestSenderRetries offers a payload again until it is taken.
+func TestSenderRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := errors.New("not now")
+		began, calls := time.Now(), 0
+		var verdict func() error
+		s := newSender(func(context.Context, pprofile.Profiles, int) error { calls++; return verdict() }, 2)
+		for name, tt := range map[string]struct {
+			verdict func() error
+			want    error
+			calls   int
+			took    time.Duration // at most
+		}{
+			"taken at the third try": {func() error {
+				if calls < 3 {
+					return refuse
+				}
+				return nil
+			}, nil, 3, time.Second},
+			"refused for good": {func() error { return ErrPermanent }, ErrPermanent, 1, 0},
+			"never taken":      {func() error { return refuse }, refuse, 18, retryFor + lastRetry},
+		} {
+			began, calls, verdict = time.Now(), 0, tt.verdict
+			s.send(profile.Payload{Samples: 5})
+			time.Sleep(firstRetry / 2)
+			synctest.Wait()
+			if trouble := s.trouble(); tt.calls > 1 && !errors.Is(trouble, refuse) {
+				t.Errorf("%s: trouble is %v", name, trouble)
+			}
+			d := <-s.done()
+			s.answered(d)
+			if !errors.Is(d.err, tt.want) || d.err == nil != (tt.want == nil) || calls != tt.calls || time.Since(began) > tt.took+firstRetry {
+				t.Errorf("%s: %v after %d tries and %v", name, d.err, calls, time.Since(began))
+			}
+			synctest.Wait()
+			if trouble := s.trouble(); trouble != nil {
+				t.Errorf("%s: trouble afterwards is %v", name, trouble)
+			}
+		}
+		s.close()
+	})
 }
 
 func TestShutdownWithoutStart(t *testing.T) {

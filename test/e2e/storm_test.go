@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/collector/consumer/consumererror"
 	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
@@ -341,7 +342,7 @@ func TestAccounting(t *testing.T) {
 
 // TestRefused counts what the next consumer refuses as lost, not as delivered.
 func TestRefused(t *testing.T) {
-	refuse := func() error { return os.ErrDeadlineExceeded }
+	refuse := func() error { return consumererror.NewPermanent(os.ErrDeadlineExceeded) }
 	s := start(t, harness.Options{ReportInterval: 200 * time.Millisecond, Refuse: refuse})
 	r := runOne(build(t, "c"), time.Second)
 	if r.err != nil {
