@@ -32,7 +32,8 @@ func (f *File) Section(name string) *Section {
 }
 
 // SectionData reads a section, decompressed if it is compressed, and at most max bytes of it: ErrTooLarge if it has
-// more, ErrNoData if it has none in the file, ErrTruncated if the file ends before it does.
+// more, or more than the file's Budget has left, ErrNoData if it has none in the file, ErrTruncated if the file ends
+// before it does. The result counts in the Budget; the caller gives it back.
 func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
 	if s.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("reading section %s: %w", s.Name, ErrNoData)
@@ -40,20 +41,41 @@ func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
 	if s.Size > max {
 		return nil, fmt.Errorf("reading section %s of %d bytes: %w", s.Name, s.Size, ErrTooLarge)
 	}
-	b, err := f.slice(uint64(s.Offset), s.Size)
-	if err != nil {
+	// The file's size is no bound: holes in it cost its author nothing.
+	if err := f.check(uint64(s.Offset), s.Size); err != nil {
 		return nil, fmt.Errorf("reading section %s: %w", s.Name, err)
 	}
-	switch {
-	case s.Flags&elf.SHF_COMPRESSED != 0:
-		b, err = decompress(b, max)
-	case strings.HasPrefix(s.Name, ".zdebug_"):
-		b, err = decompressGNU(b, max)
+	if err := f.budget.Take(s.Size, "section "+s.Name); err != nil {
+		return nil, err
 	}
+	b, err := f.slice(uint64(s.Offset), s.Size)
 	if err != nil {
+		f.budget.Give(s.Size)
+		return nil, fmt.Errorf("reading section %s: %w", s.Name, err)
+	}
+	plain, err := f.decompressed(s, b, max)
+	if err != nil {
+		f.budget.Give(s.Size)
 		return nil, fmt.Errorf("decompressing section %s: %w", s.Name, err)
 	}
-	return b, nil
+	return plain, nil
+}
+
+// decompressed returns what the section with the bytes b holds. b is given back if that is something else.
+func (f *File) decompressed(s *Section, b []byte, max uint64) (plain []byte, err error) {
+	d := decompressor{budget: f.budget, part: "section " + s.Name, max: max}
+	switch {
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		plain, err = d.standard(b)
+	case strings.HasPrefix(s.Name, ".zdebug_") && len(b) >= 12 && string(b[:4]) == "ZLIB":
+		plain, err = d.gnu(b)
+	default:
+		return b, nil
+	}
+	if err == nil {
+		f.budget.Give(s.Size)
+	}
+	return plain, err
 }
 
 // ReadAddr fills b with the file's contents at the ELF virtual address a. All of it must lie in one PT_LOAD segment's
@@ -110,61 +132,91 @@ func (f *File) readAt(b []byte, off int64) error {
 	return err
 }
 
-// decompress undoes SHF_COMPRESSED: an Elf64_Chdr (type, reserved, size, alignment), then the stream.
-func decompress(b []byte, max uint64) ([]byte, error) {
+// decompressor makes a section's bytes from compressed ones.
+type decompressor struct {
+	budget *Budget
+	part   string
+	max    uint64
+}
+
+// minWindow is how far back a zstd stream of any size may refer: encoders that do not know the size ask for 8 MiB
+// (zstd 1.5, level 19), those that do for no more than the size.
+const minWindow = 8 << 20
+
+// standard undoes SHF_COMPRESSED: an Elf64_Chdr (type, reserved, size, alignment), then the stream.
+func (d *decompressor) standard(b []byte) ([]byte, error) {
 	if len(b) < 24 {
 		return nil, ErrTruncated
 	}
 	typ, size := elf.CompressionType(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint64(b[8:])
-	if size > max {
+	if size > d.max {
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
 	}
 	switch typ {
 	case elf.COMPRESS_ZLIB:
-		return inflate(b[24:], size)
+		return d.inflate(b[24:], size)
 	case elf.COMPRESS_ZSTD:
+		window := min(max(size, minWindow), 128<<20, max(d.budget.Left()/4, 1<<20))
+		if err := d.budget.Take(2*window, d.part+"'s window"); err != nil {
+			return nil, err
+		}
+		defer d.budget.Give(2 * window)
 		z, err := zstd.NewReader(bytes.NewReader(b[24:]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(128<<20))
+			zstd.WithDecoderMaxWindow(window))
 		if err != nil {
 			return nil, err
 		}
 		defer z.Close()
-		return readExactly(z, size, len(b))
+		return d.readExactly(z, size, len(b))
 	}
 	return nil, fmt.Errorf("%w: %v", ErrUnsupported, typ)
 }
 
-// decompressGNU undoes what GNU tools did before SHF_COMPRESSED: "ZLIB", the size as eight bytes big endian, the stream.
-func decompressGNU(b []byte, max uint64) ([]byte, error) {
-	if len(b) < 12 || string(b[:4]) != "ZLIB" {
-		return b, nil
-	}
+// gnu undoes what GNU tools did before SHF_COMPRESSED: "ZLIB", the size as eight bytes big endian, the stream.
+func (d *decompressor) gnu(b []byte) ([]byte, error) {
 	size := binary.BigEndian.Uint64(b[4:])
-	if size > max {
+	if size > d.max {
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
 	}
-	return inflate(b[12:], size)
+	return d.inflate(b[12:], size)
 }
 
-func inflate(b []byte, size uint64) ([]byte, error) {
+func (d *decompressor) inflate(b []byte, size uint64) ([]byte, error) {
 	z, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
-	return readExactly(z, size, len(b))
+	return d.readExactly(z, size, len(b))
 }
 
 // readExactly reads size bytes. It allocates as data arrives, since a few bytes can claim any size.
-func readExactly(r io.Reader, size uint64, compressed int) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.Grow(int(min(size+bytes.MinRead, 16*uint64(compressed))))
-	n, err := buf.ReadFrom(io.LimitReader(r, int64(size)))
-	if err != nil {
-		return nil, err
+func (d *decompressor) readExactly(r io.Reader, size uint64, compressed int) (b []byte, err error) {
+	defer func() {
+		if err != nil {
+			d.budget.Give(uint64(cap(b)))
+			b = nil
+		}
+	}()
+	next := min(size, 16*uint64(compressed))
+	for {
+		if err := d.budget.Take(next, d.part); err != nil {
+			return b, err
+		}
+		grown := make([]byte, len(b), next)
+		copy(grown, b)
+		d.budget.Give(uint64(cap(b)))
+		b = grown
+		n, err := io.ReadFull(r, b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return b, ErrTruncated
+		case err != nil:
+			return b, err
+		case uint64(len(b)) == size:
+			return b, nil
+		}
+		next = min(size, 2*next)
 	}
-	if uint64(n) != size {
-		return nil, ErrTruncated
-	}
-	return buf.Bytes(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -36,8 +37,8 @@ const (
 	maxProgs    = 4096
 	maxExec     = 64
 	maxCode     = 256
-	maxSections = 1 << 17
-	maxNames    = 8 << 20 // bytes of section names
+	maxSections = 1 << 14 // headers are kept as long as the file is; programs have some forty
+	maxNames    = 1 << 20 // bytes of section names
 	maxName     = 256     // bytes of one section's name
 )
 
@@ -76,8 +77,9 @@ type File struct {
 	Progs    []Prog           // all program headers
 	Sections []Section        // empty if there are none or if their table is damaged; [0] is the null section
 
-	r    io.ReaderAt
-	size int64
+	r      io.ReaderAt
+	size   int64
+	budget *Budget
 }
 
 // New reads the headers of the ELF file of size bytes behind r. A damaged section header table is taken for none, as
@@ -260,8 +262,9 @@ func (f *File) readSections(h []byte, zero Section) error {
 	if err != nil {
 		return nil
 	}
+	all := string(tab) // shared by all names, which may overlap
 	for i, name := range names {
-		f.Sections[i].Name = cString(tab, uint64(name), maxName)
+		f.Sections[i].Name = cString(all, uint64(name), maxName)
 	}
 	return nil
 }
@@ -281,16 +284,14 @@ func parseSection(b []byte) (s Section, name uint32) {
 }
 
 // cString is the NUL-terminated string at off, at most limit bytes of it.
-func cString(tab []byte, off uint64, limit int) string {
+func cString(tab string, off uint64, limit int) string {
 	if off >= uint64(len(tab)) {
 		return ""
 	}
-	b := tab[off:]
-	b = b[:min(len(b), limit)]
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
+	s := tab[off:]
+	s = s[:min(len(s), limit)]
+	if n := strings.IndexByte(s, 0); n >= 0 {
+		s = s[:n]
 	}
-	return string(b)
+	return s
 }
