@@ -220,7 +220,7 @@ func (t *Tables) room(n int) (number, at int, ok bool) {
 
 // grow makes a slab that has room for n blocks, after dropping those that hold nothing any more. It waits for RCU.
 func (t *Tables) grow(n int) error {
-	t.dropUnused()
+	t.dropUnused(false)
 	size := max(n, slabBlocks)
 	t.mu.Lock()
 	number := slices.Index(t.slabs, nil)
@@ -239,7 +239,9 @@ func (t *Tables) grow(n int) error {
 	}
 	mem, err := arrayMemory[block](m)
 	if err == nil {
-		err = t.outer.Put(uint32(number), m)
+		if err = t.outer.Put(uint32(number), m); err != nil {
+			unmapArray(mem)
+		}
 	}
 	if err != nil {
 		m.Close()
@@ -253,17 +255,37 @@ func (t *Tables) grow(n int) error {
 	return nil
 }
 
-// dropUnused frees slabs that hold nothing any more. It waits for RCU.
-func (t *Tables) dropUnused() {
-	for i, s := range t.takeUnused(time.Now()) {
+// dropUnused frees slabs that hold nothing any more, but for one of the usual size if spare is set. It waits for RCU.
+func (t *Tables) dropUnused(spare bool) {
+	for i, s := range t.takeUnused(time.Now(), spare) {
 		if err := t.outer.Delete(uint32(i)); err != nil {
-			continue // BPF still has the map; it is only out of use here
+			t.restore(i, s) // BPF still has it
+			continue
 		}
 		s.close()
 	}
 }
 
-func (t *Tables) takeUnused(now time.Time) map[int]*slab {
+func (t *Tables) restore(number int, s *slab) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.slabs[number] = s
+	t.bytes += len(s.mem) * blockBytes
+	t.free += len(s.mem)
+}
+
+// Trim frees slabs that hold nothing any more, but one. It may wait for RCU.
+func (t *Tables) Trim() {
+	if !t.growing.TryLock() {
+		return // a slab is being made; the next call finds what is unused then
+	}
+	defer t.growing.Unlock()
+	if !t.closed {
+		t.dropUnused(true)
+	}
+}
+
+func (t *Tables) takeUnused(now time.Time, spare bool) map[int]*slab {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	unused := map[int]*slab{}
@@ -272,6 +294,10 @@ func (t *Tables) takeUnused(now time.Time) map[int]*slab {
 			continue
 		}
 		s.extents.reclaim(now)
+		if spare && s.extents.unused() && len(s.mem) == slabBlocks {
+			spare = false // made ahead, or about as good as that
+			continue
+		}
 		if s.extents.unused() {
 			unused[i] = s
 			t.bytes -= len(s.mem) * blockBytes

@@ -21,6 +21,9 @@ func (e *Engine) heapBytes() uint64 {
 	for _, r := range e.reports {
 		n += uint64(r.builder.Bytes())
 	}
+	if e.spare != nil {
+		n += uint64(e.spare.Bytes())
+	}
 	if e.kallsyms != nil {
 		n += uint64(e.kallsyms.Bytes())
 	}
@@ -35,7 +38,7 @@ func (e *Engine) keepBudget() {
 		e.executables.Evict(e.executables.Bytes() - min(e.executables.Bytes(), e.heapBytes()-budget))
 	}
 	if over() {
-		e.count.Evictions += uint64(e.table.Shrink(e.table.Bytes() / 2))
+		e.table.Shrink(e.table.Bytes() / 2) // it counts its evictions itself
 		e.forgetRemoved()
 	}
 	e.freeTables()

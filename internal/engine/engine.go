@@ -63,6 +63,7 @@ type Engine struct {
 	kernelNames
 	giver   giver
 	builder *profile.Builder
+	spare   *profile.Builder // emptied, for the interval after this one
 	began   time.Time // of the interval that builder is for
 	reports []report
 	out     *sender
@@ -228,6 +229,10 @@ func (e *Engine) close() {
 }
 
 func (e *Engine) newBuilder() *profile.Builder {
+	if b := e.spare; b != nil {
+		e.spare = nil
+		return b
+	}
 	return profile.New(profile.Options{
 		PayloadBytes: e.cfg.PayloadBytes, ThreadIDs: e.cfg.ThreadIDs, Version: e.cfg.Version, IDSeed: e.bootID,
 	})

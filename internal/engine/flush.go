@@ -75,6 +75,7 @@ func (e *Engine) payloads(r report) []profile.Payload {
 	}
 	payloads, lost := r.builder.Flush(e.resolve, r.from, r.to)
 	e.count.Lost[LostTooLarge] += uint64(lost)
+	e.spare = r.builder
 	return payloads
 }
 

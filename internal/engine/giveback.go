@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
@@ -27,11 +28,24 @@ type giver struct {
 
 func (g *giver) made(bytes int) { g.garbage += bytes }
 
+// liveHeap is what the last garbage collection left, in bytes.
+func liveHeap() int {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if live[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return int(live[0].Value.Uint64())
+}
+
 // giveBack collects garbage on a worker if there is much and no other job.
 func (e *Engine) giveBack(now time.Time) {
 	g := &e.giver
 	if g.busy || g.garbage < giveBackBytes || now.Sub(g.last) < giveBackEvery || !e.jobs.idle() {
 		return
+	}
+	if g.garbage < liveHeap()/4 {
+		return // the collector has a large heap of others': its garbage collector gets to ours soon enough
 	}
 	g.busy, g.garbage, g.last = true, 0, now
 	e.jobs.submit(jobKey{executable: giveBackSerial}, time.Minute,

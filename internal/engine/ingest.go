@@ -20,6 +20,9 @@ type ingest struct {
 	sample  ebpf.Sample
 }
 
+// maxArena is how much of a buffer is kept for the next time, in bytes.
+const maxArena = 1 << 20
+
 // recordRef is a record in the arena.
 type recordRef struct {
 	time    uint64
@@ -65,6 +68,9 @@ func (in *ingest) carry(sample, event int) {
 	}
 	in.samples = in.samples[:len(in.samples)-sample]
 	in.arena, in.spare = in.spare, in.arena
+	if cap(in.spare) > maxArena && len(in.arena) < maxArena/2 {
+		in.spare = nil // a burst is over
+	}
 	in.events = in.events[:copy(in.events, in.events[event:])]
 }
 

@@ -41,7 +41,7 @@ type kernelRead struct {
 
 // readKernelSymbols reads or rereads /proc/kallsyms.
 func (e *Engine) readKernelSymbols() {
-	if e.kernelReading || e.kernelHidden {
+	if e.kernelReading {
 		return
 	}
 	e.kernelReading = true
@@ -52,6 +52,9 @@ func (e *Engine) readKernelSymbols() {
 		func(v any, err error) {
 			e.kernelReading, e.kernelRead = false, time.Now()
 			if errors.Is(err, kallsyms.ErrHidden) {
+				if e.kernelHidden {
+					return // said already; it may change
+				}
 				e.kernelHidden = true
 				e.log.Warn("kernel addresses are hidden, kernel frames stay unnamed: give the collector CAP_SYSLOG, or set" +
 					" kernel.kptr_restrict to 0 or 1")
@@ -61,6 +64,7 @@ func (e *Engine) readKernelSymbols() {
 				e.log.Warn("reading kernel symbols", zap.Error(err))
 				return
 			}
+			e.kernelHidden = false
 			r := v.(kernelRead)
 			e.kallsyms, e.modules = r.table, r.modules
 			if old == nil {
@@ -121,7 +125,8 @@ func kernelMapping(name, notes string, old *profile.Mapping) *profile.Mapping {
 
 // refreshKernelSymbols looks for new modules and BPF programs if some address had no name.
 func (e *Engine) refreshKernelSymbols(now time.Time) {
-	if e.kernelMisses && now.Sub(e.kernelRead) > kernelReload {
+	since := now.Sub(e.kernelRead)
+	if e.kernelMisses && since > kernelReload || e.kernelHidden && since > 10*kernelReload {
 		e.readKernelSymbols()
 	}
 }

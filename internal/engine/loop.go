@@ -21,6 +21,8 @@ func (e *Engine) run() {
 	defer report.Stop()
 	follow := time.NewTicker(followInterval)
 	defer follow.Stop()
+	house := time.NewTicker(houseInterval(e.cfg.ReportInterval))
+	defer house.Stop()
 	for {
 		select {
 		case <-poll.C:
@@ -34,6 +36,8 @@ func (e *Engine) run() {
 			e.delivered(d)
 		case <-follow.C:
 			e.follow()
+		case <-house.C:
+			e.keepHouse(time.Now())
 		case <-report.C:
 			e.tick(time.Now())
 		case ctx := <-e.stop:
@@ -75,11 +79,29 @@ func (e *Engine) settle() {
 func (e *Engine) tick(now time.Time) {
 	e.poll(now)
 	e.beginFlush(now)
+	e.publishStats()
+}
+
+// Processes and executables count time in ticks: how long what ended is remembered, when something is tried again. A tick is
+// a report interval within these bounds, the lower of which leaves held samples (holdFor) their processes.
+const (
+	minHouseInterval = 3 * time.Second
+	maxHouseInterval = 10 * time.Second
+)
+
+func houseInterval(report time.Duration) time.Duration {
+	return min(max(report, minHouseInterval), maxHouseInterval)
+}
+
+// keepHouse ends a tick of processes and executables: what ended is forgotten, what nothing needs is let go.
+func (e *Engine) keepHouse(now time.Time) {
+	e.poll(now)
 	e.table.Tick()
 	e.executables.Tick()
 	e.ticks++
 	e.forgetRemoved()
 	e.letGo()
+	e.identifyAgain()
 	e.sweep()
 	e.refreshKernelSymbols(now)
 	e.publishStats()

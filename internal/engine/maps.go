@@ -108,6 +108,20 @@ func (e *Engine) listProcesses(then func(pids []uint32, at uint64)) {
 // identity is what says who a process is.
 type identity struct {
 	exe, command, container string
+	group                   uint64 // id of the control group, 0 if unknown
+}
+
+// identifyTries is how often a process is identified before it is given up.
+const identifyTries = 5
+
+// identifyAgain tries once more where something went wrong: a container.id that is missing is missing for as long as the
+// process lives.
+func (e *Engine) identifyAgain() {
+	for _, st := range e.states {
+		if st.unidentified && st.p.State() == process.Live && st.identified < identifyTries {
+			e.identify(st)
+		}
+	}
 }
 
 // identify reads who the process is. If it is gone already, its mappings tell what it ran.
@@ -115,6 +129,8 @@ func (e *Engine) identify(st *processState) {
 	if st.kernel || st.elsewhere {
 		return
 	}
+	st.identified++
+	st.unidentified = false
 	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
 	e.jobs.submit(jobKey{pid: pid}, procTimeout,
 		func(context.Context) (any, error) {
@@ -125,6 +141,9 @@ func (e *Engine) identify(st *processState) {
 			var group procfs.Cgroup
 			group, errs[2] = proc.Cgroup(pid)
 			id.container = group.ContainerID
+			if id.container != "" {
+				id.group, _ = proc.CgroupID(group.Path) // 0 where it is not in the unified hierarchy
+			}
 			// after the rest, so that what was read is this process's
 			stat, err := proc.Stat(pid)
 			if err != nil {
@@ -139,9 +158,13 @@ func (e *Engine) identify(st *processState) {
 			if id, ok := v.(identity); ok {
 				st.resource.ExecutablePath = process.Undeleted(id.exe)
 				st.resource.Command, st.resource.ContainerID = id.command, id.container
-				e.containers.learn(st.cgroup, id.container)
+				e.containers.learn(id.group, id.container)
 			} else {
 				e.containerByGroup(st)
+			}
+			if err != nil && !errors.Is(err, procfs.ErrGone) {
+				st.unidentified = true
+				e.log.Debug("identifying a process", zap.Uint32("pid", pid), zap.Error(err))
 			}
 			if st.resource.ExecutablePath != "" {
 				st.resource.ExecutableName = baseName(st.resource.ExecutablePath)

@@ -146,6 +146,7 @@ func (e *Engine) forgetRemoved() {
 			continue
 		}
 		e.unpublish(st)
+		st.fallBack()
 		delete(e.states, p)
 		delete(e.dirty, st)
 	}

@@ -198,6 +198,9 @@ type processState struct {
 	elsewhere   bool          // not visible in the collector's pid namespace
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample
+
+	identified   int  // tries
+	unidentified bool // the last one failed, and the process was there
 }
 
 func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {

@@ -46,6 +46,24 @@ func (fs *FS) CgroupByID(id uint64) (Cgroup, error) {
 	return c, nil
 }
 
+// CgroupID is the id of the control group with a path in the unified hierarchy.
+func (fs *FS) CgroupID(path string) (uint64, error) {
+	errs := []error{errors.ErrUnsupported}
+	for _, mount := range cgroupMounts {
+		var fsStat unix.Statfs_t
+		if err := unix.Statfs(mount, &fsStat); err != nil || fsStat.Type != unix.CGROUP2_SUPER_MAGIC {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(mount+path, &st); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return st.Ino, nil
+	}
+	return 0, fmt.Errorf("looking at control group %s: %w", path, errors.Join(errs...))
+}
+
 // cgroupPath opens the group's directory by its handle and asks where that is.
 func cgroupPath(id uint64) (string, error) {
 	handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))

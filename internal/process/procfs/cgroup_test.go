@@ -145,6 +145,9 @@ func TestCgroupByID(t *testing.T) {
 	if got, err := fs.CgroupByID(st.Ino); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
+	if id, err := fs.CgroupID(want.Path); err != nil || id != st.Ino {
+		t.Errorf("%s has id %d, %v, want %d", want.Path, id, err, st.Ino)
+	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
