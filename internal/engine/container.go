@@ -38,7 +38,7 @@ func (e *Engine) containerByGroup(st *processState) {
 		return
 	}
 	proc := e.proc
-	e.jobs.submit(jobKey{pid: st.p.PID}, procTimeout,
+	e.jobs.submit(aboutProcess(st.p.PID, "control group"), procTimeout,
 		func(context.Context) (any, error) {
 			g, err := proc.CgroupByID(group)
 			return g.ContainerID, err

@@ -178,7 +178,7 @@ func (e *Engine) open() (err error) {
 	e.comms = map[string]string{}
 	e.nameOnly = map[*process.File]*profile.Mapping{}
 	e.began = time.Now()
-	e.jobs = newJobs()
+	e.jobs = newJobs(e.log)
 	e.builder = e.newBuilder()
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()

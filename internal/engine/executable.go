@@ -121,7 +121,7 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 		proc: e.proc, tables: e.kernel.Tables, candidates: x.File.Candidates(), id: x.File.ID, path: x.File.Path,
 		vdso: x.File.VDSO(), known: known,
 	}
-	e.jobs.submit(jobKey{executable: x.Serial}, loadTimeout,
+	e.jobs.submit(aboutFile(x.Serial, x.File, "unwind table"), loadTimeout,
 		func(ctx context.Context) (any, error) { return l.load(ctx) },
 		func(v any, err error) {
 			e.held.wake(x.File)

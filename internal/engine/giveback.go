@@ -48,7 +48,7 @@ func (e *Engine) giveBack(now time.Time) {
 		return // the collector has a large heap of others': its garbage collector gets to ours soon enough
 	}
 	g.busy, g.garbage, g.last = true, 0, now
-	e.jobs.submit(jobKey{executable: giveBackSerial}, time.Minute,
+	e.jobs.submit(aboutSelf(giveBackSerial, "memory to give back"), time.Minute,
 		func(context.Context) (any, error) { debug.FreeOSMemory(); return nil, nil },
 		func(any, error) { g.busy = false })
 }

@@ -2,8 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/worker"
 )
 
@@ -13,44 +19,126 @@ type jobKey struct {
 	executable uint64 // or an executable's serial
 }
 
+// jobGroup is what hangs together: a file system, or a process.
+type jobGroup struct {
+	device device
+	pid    uint32
+	own    uint64 // key of a job that belongs to no target
+}
+
+// device is the number of a file system.
+type device struct{ major, minor uint32 }
+
+func deviceOf(id process.FileID) device { return device{id.Major, id.Minor} }
+
+// String returns the number as /proc/PID/mountinfo shows it.
+func (d device) String() string { return fmt.Sprintf("%d:%d", d.major, d.minor) }
+
+// subject is what a job is about.
+type subject struct {
+	key   jobKey
+	group jobGroup
+	what  string // in words
+}
+
+// aboutProcesses is for the list of all processes.
+func aboutProcesses() subject { return subject{what: "list of processes"} }
+
+// aboutProcess is for jobs that read what /proc says of a process.
+func aboutProcess(pid uint32, what string) subject {
+	return subject{jobKey{pid: pid}, jobGroup{pid: pid}, fmt.Sprintf("%s of process %d", what, pid)}
+}
+
+// aboutFile is for jobs that read a mapped file.
+func aboutFile(serial uint64, f *process.File, what string) subject {
+	return subject{jobKey{executable: serial}, jobGroup{device: deviceOf(f.ID)}, what + " of " + f.Path}
+}
+
+// aboutSelf is for jobs that have nothing to do with a target.
+func aboutSelf(serial uint64, what string) subject {
+	return subject{jobKey{executable: serial}, jobGroup{own: serial}, what}
+}
+
 type (
-	pool      = worker.Pool[jobKey, any]
+	pool      = worker.Pool[jobKey, jobGroup, any]
 	jobResult = worker.Result[jobKey, any]
 )
 
-// jobs runs what may hang on the workers, and what to do with the result on the engine's goroutine.
+// Refusal says why a job of a worker was not run.
+type Refusal = worker.Refusal
+
+// Refusals is how many reasons there are.
+const Refusals = worker.Refusals
+
+// procPatience is how long a read of /proc may stand still before another worker takes over: it needs no disk.
+const procPatience = 500 * time.Millisecond
+
+// jobs runs what may hang on the workers, and what to do with the result on the engine's goroutine. Reads of /proc have
+// workers of their own: a file system that hangs keeps none of them.
 type jobs struct {
-	pool    *pool
-	waiting map[uint64]func(any, error)
+	log       *zap.Logger
+	processes *queue
+	files     *queue
+	hanging   map[device]struct{} // that was logged
+	exhausted bool                // that was logged
 }
 
-func newJobs() *jobs {
+// queue is a pool, and what to do with its results.
+type queue struct {
+	pool    *pool
+	waiting map[uint64]pending
+}
+
+type pending struct {
+	subject
+	then func(any, error)
+}
+
+func newJobs(log *zap.Logger) *jobs {
+	queueOf := func(o worker.Options) *queue {
+		o.Jobs = 8192
+		o.Panicked = func(what string, err *worker.PanicError) {
+			log.Error("a worker panicked; this is a defect of the profiler, and what it worked on stays unread",
+				zap.String("job", what), zap.Any("panic", err.Value), zap.ByteString("stack", err.Stack))
+		}
+		return &queue{worker.New[jobKey, jobGroup, any](o), map[uint64]pending{}}
+	}
 	return &jobs{
-		pool:    worker.New[jobKey, any](worker.Options{Workers: 4, Jobs: 8192}),
-		waiting: map[uint64]func(any, error){},
+		log:       log,
+		processes: queueOf(worker.Options{Workers: 2, Patience: procPatience}),
+		files:     queueOf(worker.Options{Workers: 4}),
+		hanging:   map[device]struct{}{},
 	}
 }
 
 // submit runs work on a worker; then gets its result on the engine's goroutine, or at once why it could not be submitted.
-func (j *jobs) submit(key jobKey, timeout time.Duration, work func(context.Context) (any, error), then func(any, error)) {
-	id, err := j.pool.Submit(key, timeout, work)
+func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Context) (any, error), then func(any, error)) {
+	q := j.files
+	if about.key.executable == 0 {
+		q = j.processes
+	}
+	id, err := q.pool.Submit(worker.Job[jobKey, jobGroup, any]{
+		Key: about.key, Group: about.group, Timeout: timeout, What: about.what, Run: work,
+	})
 	if err != nil {
+		j.note(about, err)
 		then(nil, err)
 		return
 	}
-	j.waiting[id] = then
+	q.waiting[id] = pending{about, then}
 }
 
 // idle tells whether nothing is being worked on.
-func (j *jobs) idle() bool { return len(j.waiting) == 0 }
+func (j *jobs) idle() bool { return len(j.processes.waiting)+len(j.files.waiting) == 0 }
 
-func (j *jobs) results() <-chan jobResult { return j.pool.Results() }
+func (q *queue) results() <-chan jobResult { return q.pool.Results() }
 
 // finish hands a result to whom it is for.
-func (j *jobs) finish(r jobResult) {
-	if then, ok := j.waiting[r.ID]; ok {
-		delete(j.waiting, r.ID)
-		then(r.Value, r.Err)
+func (j *jobs) finish(q *queue, r jobResult) {
+	if p, ok := q.waiting[r.ID]; ok {
+		delete(q.waiting, r.ID)
+		j.note(p.subject, r.Err)
+		p.then(r.Value, r.Err)
 	}
 }
 
@@ -58,11 +146,41 @@ func (j *jobs) finish(r jobResult) {
 func (j *jobs) drain() (some bool) {
 	for {
 		select {
-		case r := <-j.results():
-			j.finish(r)
+		case r := <-j.processes.results():
+			j.finish(j.processes, r)
+			some = true
+		case r := <-j.files.results():
+			j.finish(j.files, r)
 			some = true
 		default:
 			return some
+		}
+	}
+}
+
+// note logs that a file system hangs, that too many do, and when that is over; each once.
+func (j *jobs) note(about subject, err error) {
+	d := about.group.device
+	_, known := j.hanging[d]
+	switch {
+	case errors.Is(err, worker.ErrExhausted):
+		if !j.exhausted {
+			j.exhausted = true
+			j.log.Warn("so many reads hang that nothing more is read until some of them return", zap.String("job", about.what),
+				zap.Stringer("device", d))
+		}
+	case errors.Is(err, worker.ErrGroupStuck):
+		if !known && d != (device{}) {
+			j.hanging[d] = struct{}{}
+			j.log.Warn("a file system does not answer: its files stay unread until it does", zap.Stringer("device", d),
+				zap.String("job", about.what))
+		}
+	case errors.Is(err, worker.ErrTimeout), errors.Is(err, worker.ErrStuck), errors.Is(err, worker.ErrFull):
+	default:
+		j.exhausted = false
+		if known {
+			delete(j.hanging, d)
+			j.log.Info("the file system answers again", zap.Stringer("device", d))
 		}
 	}
 }
@@ -71,5 +189,12 @@ func (j *jobs) drain() (some bool) {
 func (j *jobs) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	j.pool.Close(ctx)
+	for _, q := range []*queue{j.processes, j.files} {
+		q.pool.Close(ctx)
+		for r := range q.results() {
+			if c, ok := r.Value.(io.Closer); ok {
+				go func() { _ = c.Close() }() // it was only read
+			}
+		}
+	}
 }

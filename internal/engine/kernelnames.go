@@ -47,7 +47,7 @@ func (e *Engine) readKernelSymbols() {
 	e.kernelReading = true
 	e.kernelMisses = false
 	old, known := e.kallsyms, e.modules
-	e.jobs.submit(jobKey{executable: kernelSerial}, procTimeout*5,
+	e.jobs.submit(aboutSelf(kernelSerial, "kernel symbols"), procTimeout*5,
 		func(context.Context) (any, error) { return readKernel(old, known) },
 		func(v any, err error) {
 			e.kernelReading, e.kernelRead = false, time.Now()

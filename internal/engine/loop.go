@@ -29,8 +29,11 @@ func (e *Engine) run() {
 			e.poll(time.Now())
 		case <-e.wake.C():
 			e.poll(time.Now())
-		case r := <-e.jobs.results():
-			e.jobs.finish(r)
+		case r := <-e.jobs.processes.results():
+			e.jobs.finish(e.jobs.processes, r)
+			e.settle()
+		case r := <-e.jobs.files.results():
+			e.jobs.finish(e.jobs.files, r)
 			e.settle()
 		case d := <-e.out.done():
 			e.delivered(d)
@@ -171,8 +174,11 @@ func (e *Engine) await(ctx context.Context, deadline time.Time, done func() bool
 	defer timeout.Stop()
 	for !done() {
 		select {
-		case r := <-e.jobs.results():
-			e.jobs.finish(r)
+		case r := <-e.jobs.processes.results():
+			e.jobs.finish(e.jobs.processes, r)
+			e.settle()
+		case r := <-e.jobs.files.results():
+			e.jobs.finish(e.jobs.files, r)
 			e.settle()
 		case d := <-e.out.done():
 			e.delivered(d)

@@ -40,7 +40,7 @@ func (e *Engine) mapsReady(st *processState) bool {
 func (e *Engine) readMaps(p *process.Process) {
 	e.table.ReadStarted(p)
 	proc, clock, pid := e.proc, e.clock, p.PID
-	e.jobs.submit(jobKey{pid: pid}, procTimeout,
+	e.jobs.submit(aboutProcess(pid, "mappings"), procTimeout,
 		func(context.Context) (any, error) {
 			r := mapsRead{time: clock.monotonic()}
 			stat, err := proc.Stat(pid)
@@ -94,7 +94,7 @@ func (e *Engine) sweep() {
 
 func (e *Engine) listProcesses(then func(pids []uint32, at uint64)) {
 	proc, at := e.proc, e.clock.monotonic()
-	e.jobs.submit(jobKey{}, procTimeout,
+	e.jobs.submit(aboutProcesses(), procTimeout,
 		func(context.Context) (any, error) { return proc.PIDs() },
 		func(v any, err error) {
 			if err != nil {
@@ -132,7 +132,7 @@ func (e *Engine) identify(st *processState) {
 	st.identified++
 	st.unidentified = false
 	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
-	e.jobs.submit(jobKey{pid: pid}, procTimeout,
+	e.jobs.submit(aboutProcess(pid, "identity"), procTimeout,
 		func(context.Context) (any, error) {
 			var id identity
 			var errs [3]error

@@ -154,7 +154,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 	xs.wanted = nil
 	xs.running = true
 	elf, names := w.payload.elf, xs.names
-	e.jobs.submit(jobKey{executable: w.payload.serial}, symbolTimeout,
+	e.jobs.submit(aboutFile(w.payload.serial, w.x.File, "symbols"), symbolTimeout,
 		func(context.Context) (any, error) { return lookUp(elf, names, batch) },
 		func(v any, err error) {
 			xs.running = false

@@ -156,7 +156,7 @@ func TestHangingFile(t *testing.T) {
 			h.unmount(t)
 		}
 	}()
-	p := New[string, int](Options{Workers: 1})
+	p := New[string, string, int](Options{Workers: 1})
 	read := func(context.Context) (int, error) {
 		f, err := procfs.New("/proc").OpenIn(uint32(os.Getpid()), filepath.Join(h.dir, "file"))
 		if err != nil {
@@ -171,7 +171,7 @@ func TestHangingFile(t *testing.T) {
 		if r := take(t, p); r.Key != key || r.Err != ErrTimeout {
 			t.Fatalf("%+v", r)
 		}
-		if _, err := p.Submit(key, long, read); err != ErrStuck {
+		if _, err := submit(p, key, long, read); err != ErrStuck {
 			t.Fatalf("after a hanging read: %v", err)
 		}
 	}

@@ -1,6 +1,10 @@
 // Package worker runs what a target can delay: reads of its files, its memory and its /proc entries. Jobs have deadlines.
-// A read that hangs in the kernel cannot be called back, so a job that passes its deadline is reported, its goroutine is
-// abandoned and another takes its place; for the target that it was for nothing else is run until it returns.
+// A read that hangs in the kernel cannot be called back, so the goroutine of a job that hangs is given up and another takes
+// its place; for the target that it was for nothing else is run until it returns.
+//
+// What hangs rarely hangs alone: behind one file system may be hundreds of files. So jobs belong to groups, and once a few
+// of a group hang the others fail at once, instead of each taking a worker's time and a thread. A group never has all
+// workers, so that meanwhile the others go on.
 //
 // Results come as values over a channel, so that the one goroutine that owns all state stays the only one to touch it.
 package worker
@@ -9,9 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"reflect"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -19,35 +20,103 @@ import (
 var (
 	// ErrTimeout: the job passed its deadline. What it returns later is dropped.
 	ErrTimeout = errors.New("deadline passed")
-	// ErrStuck: an earlier job for the same key passed its deadline and has not returned yet; or so many have that no
-	// worker is left.
+	// ErrStuck: an earlier job for the same key passed its deadline and has not returned yet.
 	ErrStuck = errors.New("an earlier read is stuck")
+	// ErrGroupStuck: so many jobs of the same group hang that it is taken to hang altogether.
+	ErrGroupStuck = errors.New("other reads of the same group are stuck")
+	// ErrExhausted: so many jobs hang, of all groups, that no worker is left.
+	ErrExhausted = errors.New("no worker is left: too many reads are stuck")
 	// ErrFull: too many jobs wait, or too many results were not taken yet.
 	ErrFull = errors.New("too many jobs")
 	// ErrClosed: the pool was closed.
 	ErrClosed = errors.New("pool is closed")
-	// ErrPanic: the job panicked.
+	// ErrPanic: the job panicked; the error is a *PanicError.
 	ErrPanic = errors.New("panic")
 )
 
+// PanicError is a panic of a job.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns the value, without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, e.Value) }
+
+// Unwrap returns ErrPanic.
+func (e *PanicError) Unwrap() error { return ErrPanic }
+
+// Refusal says why a job was not run.
+type Refusal uint8
+
+// The reasons; refusals has the error of each.
+const (
+	RefusedStuck Refusal = iota
+	RefusedGroupStuck
+	RefusedExhausted
+	RefusedFull
+
+	Refusals // how many there are
+)
+
+var refusals = [Refusals]struct {
+	name string
+	err  error
+}{{"stuck", ErrStuck}, {"group_stuck", ErrGroupStuck}, {"exhausted", ErrExhausted}, {"full", ErrFull}}
+
+// String returns the reason in one word.
+func (r Refusal) String() string {
+	if r < Refusals {
+		return refusals[r].name
+	}
+	return "unknown"
+}
+
 // Options size a Pool. A zero field means its default.
 type Options struct {
-	Workers  int // jobs at a time, not counting stuck ones; default 2
-	MaxStuck int // stuck goroutines that are replaced; default 16. Beyond, workers become fewer.
-	Jobs     int // jobs that wait, run, or whose results were not taken; default 1,024
+	Workers    int           // jobs at a time, not counting stuck ones; default 2. One group has at most all but one.
+	MaxStuck   int           // stuck goroutines that are replaced; default 128. Beyond, workers become fewer.
+	Patience   time.Duration // a job whose thread does nothing for so long is stuck; default 3 s
+	GroupStuck int           // stuck jobs of a group after which it is taken to hang; default 2
+	GroupMax   int           // stuck jobs of a group after which it is not even tried any more; default 16
+	Probe      time.Duration // until a group that hangs is tried again, by one job; default 30 s
+	Jobs       int           // jobs that wait, run, or whose results were not taken; default 1,024
+	// Panicked is told what a job that panicked was for. It is called from the workers. Default: nobody is.
+	Panicked func(what string, err *PanicError)
 }
 
 func (o Options) withDefaults() Options {
-	if o.Workers <= 0 {
-		o.Workers = 2
+	def := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
 	}
-	if o.MaxStuck <= 0 {
-		o.MaxStuck = 16
+	def(&o.Workers, 2)
+	def(&o.MaxStuck, 128)
+	def(&o.GroupStuck, 2)
+	def(&o.GroupMax, 16)
+	def(&o.Jobs, 1024)
+	if o.Patience <= 0 {
+		o.Patience = 3 * time.Second
 	}
-	if o.Jobs <= 0 {
-		o.Jobs = 1024
+	if o.Probe <= 0 {
+		o.Probe = 30 * time.Second
+	}
+	if o.Panicked == nil {
+		o.Panicked = func(string, *PanicError) {}
 	}
 	return o
+}
+
+// Job is something to run.
+type Job[K, G comparable, V any] struct {
+	Key     K             // jobs for one key run one after the other, in the order of submission
+	Group   G             // what else hangs when this does; all jobs of a key are of one group
+	Timeout time.Duration // counted from its start
+	What    string        // what it is for, in words
+	// Run's context is cancelled at the deadline and by Close. If its value is an io.Closer and comes too late, it is
+	// closed.
+	Run func(context.Context) (V, error)
 }
 
 // Result is what became of a job.
@@ -61,15 +130,17 @@ type Result[K comparable, V any] struct {
 
 // Stats counts what a Pool did. Stuck, Running and Queued are current.
 type Stats struct {
-	Submitted, Done, Refused uint64 // accepted; ended with a result, an error included; not accepted
-	Timeouts                 uint64
-	Panics                   uint64
-	LateResults              uint64 // dropped because their job had timed out
-	Stuck, Running, Queued   int
+	Submitted, Done uint64           // accepted; ended with a result, an error included
+	Refused         [Refusals]uint64 // not run, whether they had been accepted or not
+	Timeouts        uint64
+	Panics          uint64
+	LateResults     uint64 // dropped because their job had timed out
+
+	Stuck, Running, Queued int // stuck: see Options.Patience, or past its deadline; they count as not running
 }
 
 // Pool runs jobs, at most one at a time for each key.
-type Pool[K comparable, V any] struct {
+type Pool[K, G comparable, V any] struct {
 	options Options
 	results chan Result[K, V]
 	ctx     context.Context
@@ -78,290 +149,103 @@ type Pool[K comparable, V any] struct {
 	mu      sync.Mutex
 	wake    sync.Cond // there is work, or the pool was closed
 	idle    sync.Cond // a worker has ended
-	ready   []*job[K, V]
-	keys    map[K]*keyState[K, V]
+	ready   []*group[K, G, V]
+	groups  map[G]*group[K, G, V]
+	keys    map[K]*keyState[K, G, V]
 	workers int // goroutines that are not stuck
 	waiting int // of these, those without a job
 	stats   Stats
 	nextID  uint64
 	closed  bool
+
+	suspects int // jobs that are stuck, but have not passed their deadline: they may still have a result
 }
 
 // keyState is there while a key has a job that waits for a worker, runs or is stuck.
-type keyState[K comparable, V any] struct {
-	running *job[K, V] // nil while it waits for a worker
-	stuck   bool
-	waiting []*job[K, V]
+type keyState[K, G comparable, V any] struct {
+	group   *group[K, G, V]
+	running *job[K, G, V] // nil while it waits for a worker
+	expired bool          // running has passed its deadline
+	waiting []*job[K, G, V]
 }
 
-type job[K comparable, V any] struct {
+type job[K, G comparable, V any] struct {
+	Job[K, G, V]
 	id      uint64
-	key     K
-	timeout time.Duration
-	run     func(context.Context) (V, error)
+	group   *group[K, G, V]
 	started time.Time
-	expired bool // reported as ErrTimeout, its goroutine is stuck
+	stuck   bool
+	expired bool // reported as ErrTimeout or ErrClosed, its goroutine is given up
+	watch   watch
 }
 
 // New returns a pool. Goroutines start as they are needed.
-func New[K comparable, V any](o Options) *Pool[K, V] {
+func New[K, G comparable, V any](o Options) *Pool[K, G, V] {
 	o = o.withDefaults()
-	p := &Pool[K, V]{options: o, results: make(chan Result[K, V], o.Jobs), keys: make(map[K]*keyState[K, V])}
+	p := &Pool[K, G, V]{
+		options: o, results: make(chan Result[K, V], o.Jobs),
+		keys: make(map[K]*keyState[K, G, V]), groups: make(map[G]*group[K, G, V]),
+	}
 	p.wake.L, p.idle.L = &p.mu, &p.mu
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
 // Results returns the channel on which every accepted job's result comes, exactly one each. It is closed by Close.
-func (p *Pool[K, V]) Results() <-chan Result[K, V] { return p.results }
+func (p *Pool[K, G, V]) Results() <-chan Result[K, V] { return p.results }
 
-// Submit accepts a job that may run for timeout, counted from its start, and returns its id. Jobs for one key run one
-// after the other in the order of submission. The context passed to run is cancelled at the deadline and by Close. If
-// run's value is an io.Closer and comes too late, it is closed. Submit never blocks; it fails with ErrStuck, ErrFull or
-// ErrClosed, and then no result comes.
-func (p *Pool[K, V]) Submit(key K, timeout time.Duration, run func(context.Context) (V, error)) (id uint64, err error) {
+// Submit accepts a job and returns its id. It never blocks; it fails with ErrStuck, ErrGroupStuck, ErrExhausted, ErrFull
+// or ErrClosed, and then no result comes. A job that was accepted may end with one of these, too.
+func (p *Pool[K, G, V]) Submit(task Job[K, G, V]) (id uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.refusal(key); err != nil {
-		p.stats.Refused++
-		return 0, err
+	if p.closed {
+		return 0, ErrClosed
+	}
+	if why, refused := p.refusal(task.Key, task.Group); refused {
+		p.stats.Refused[why]++
+		return 0, refusals[why].err
 	}
 	p.nextID++
 	p.stats.Submitted++
 	p.stats.Queued++
-	j := &job[K, V]{id: p.nextID, key: key, timeout: timeout, run: run}
-	if k := p.keys[key]; k != nil {
+	j := &job[K, G, V]{Job: task, id: p.nextID, group: p.groupOf(task.Group)}
+	j.group.jobs++
+	if k := p.keys[j.Key]; k != nil {
 		k.waiting = append(k.waiting, j)
 		return j.id, nil
 	}
-	p.keys[key] = &keyState[K, V]{}
+	p.keys[j.Key] = &keyState[K, G, V]{group: j.group}
 	p.enqueue(j)
 	return j.id, nil
 }
 
-func (p *Pool[K, V]) refusal(key K) error {
+func (p *Pool[K, G, V]) refusal(key K, in G) (Refusal, bool) {
 	switch k := p.keys[key]; {
-	case p.closed:
-		return ErrClosed
-	case k != nil && k.stuck, p.workers == 0 && !p.mayStart():
-		return ErrStuck
-	case p.stats.Queued+p.stats.Running+len(p.results) >= cap(p.results):
-		return ErrFull
+	case k != nil && k.expired:
+		return RefusedStuck, true
+	case p.exhausted():
+		return RefusedExhausted, true
+	case p.stats.Queued+p.stats.Running+p.suspects+len(p.results) >= cap(p.results):
+		return RefusedFull, true
+	case !p.groups[in].admits(p.options, time.Now()):
+		return RefusedGroupStuck, true
 	}
-	return nil
+	return 0, false
 }
 
 // Stats returns the counters.
-func (p *Pool[K, V]) Stats() Stats {
+func (p *Pool[K, G, V]) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stats
-}
-
-// enqueue makes a job whose key is free ready to run, by a new goroutine if no other waits.
-func (p *Pool[K, V]) enqueue(j *job[K, V]) {
-	p.ready = append(p.ready, j)
-	if p.waiting >= len(p.ready) {
-		p.wake.Signal()
-		return
-	}
-	if p.mayStart() {
-		p.workers++
-		go p.work()
-	}
-}
-
-// mayStart tells whether one more goroutine is within bounds.
-func (p *Pool[K, V]) mayStart() bool {
-	return p.workers < p.options.Workers-max(0, p.stats.Stuck-p.options.MaxStuck)
-}
-
-// work runs jobs until the pool is closed or there are enough other workers.
-func (p *Pool[K, V]) work() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		for len(p.ready) == 0 && !p.closed {
-			p.waiting++
-			p.wake.Wait()
-			p.waiting--
-		}
-		if len(p.ready) == 0 {
-			break
-		}
-		j := p.ready[0]
-		p.ready[0] = nil
-		p.ready = p.ready[1:]
-		p.stats.Queued--
-		if !p.runLocked(j) {
-			return // it was stuck, and others do its work
-		}
-	}
-	p.workers--
-	p.idle.Broadcast()
-}
-
-// runLocked runs a job. It returns false if the goroutine has lost its place in the meantime.
-func (p *Pool[K, V]) runLocked(j *job[K, V]) bool {
-	p.stats.Running++
-	p.keys[j.key].running = j
-	j.started = time.Now()
-	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(p.ctx, j.timeout)
-	stop := context.AfterFunc(ctx, func() { p.expire(ctx, j) })
-	value, err := runSafely(ctx, j.run)
-	stop()
-	timedOut := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
-	cancel()
-	if timedOut {
-		// It noticed the deadline itself; the timer may or may not have been handled yet.
-		drop(value)
-		var none V
-		value, err = none, fmt.Errorf("%w: %w", ErrTimeout, err)
-	}
-
-	p.mu.Lock()
-	if j.expired {
-		p.mu.Unlock()
-		drop(value) // may hang like any call that touches the target
-		p.mu.Lock()
-		return p.returned(j)
-	}
-	p.stats.Running--
-	if timedOut {
-		p.stats.Timeouts++
-	}
-	if errors.Is(err, ErrPanic) {
-		p.stats.Panics++
-	}
-	p.deliver(j, value, err)
-	p.release(j.key)
-	return true
-}
-
-// runSafely calls run and makes an error of a panic: what it reads is hostile, and a mistake in one parser is not to end
-// the collector.
-func runSafely[V any](ctx context.Context, run func(context.Context) (V, error)) (value V, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			var none V
-			value, err = none, fmt.Errorf("%w: %v\n%s", ErrPanic, r, debug.Stack())
-		}
-	}()
-	return run(ctx)
-}
-
-// drop closes a result that nobody will see.
-func drop(value any) {
-	if c, ok := value.(io.Closer); ok && !isNil(value) {
-		_ = c.Close() // nobody is left to tell
-	}
-}
-
-// isNil tells whether value is a nil pointer, as functions return next to an error.
-func isNil(value any) bool {
-	v := reflect.ValueOf(value)
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func, reflect.Chan, reflect.Interface:
-		return v.IsNil()
-	}
-	return false
-}
-
-// deliver sends a result. There is room: Submit counts every job that has not been taken from the channel.
-func (p *Pool[K, V]) deliver(j *job[K, V], value V, err error) {
-	r := Result[K, V]{ID: j.id, Key: j.key, Value: value, Err: err}
-	if !j.started.IsZero() {
-		r.Took = time.Since(j.started)
-	}
-	p.stats.Done++
-	p.results <- r
-}
-
-// release lets the next job for a key run.
-func (p *Pool[K, V]) release(key K) {
-	k := p.keys[key]
-	k.running, k.stuck = nil, false
-	if len(k.waiting) == 0 {
-		delete(p.keys, key)
-		return
-	}
-	next := k.waiting[0]
-	k.waiting[0] = nil
-	k.waiting = k.waiting[1:]
-	p.enqueue(next)
-}
-
-// failWaiting reports the jobs that wait for a key's running one.
-func (p *Pool[K, V]) failWaiting(k *keyState[K, V], err error) {
-	var none V
-	for _, w := range k.waiting {
-		p.stats.Queued--
-		p.deliver(w, none, err)
-	}
-	k.waiting = nil
-}
-
-// failReady reports the jobs that wait for a worker.
-func (p *Pool[K, V]) failReady(err error) {
-	var none V
-	for _, j := range p.ready {
-		p.stats.Queued--
-		p.deliver(j, none, err)
-		p.failWaiting(p.keys[j.key], err)
-		delete(p.keys, j.key)
-	}
-	p.ready = nil
-}
-
-// expire reports a job that has passed its deadline and replaces its goroutine.
-func (p *Pool[K, V]) expire(ctx context.Context, j *job[K, V]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.keys[j.key]
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || k == nil || k.running != j || j.expired {
-		return // the pool was closed, or the job has just ended
-	}
-	p.stats.Timeouts++
-	p.giveUp(k, j, ErrTimeout)
-	if p.mayStart() && len(p.ready) > 0 {
-		p.workers++
-		go p.work()
-	}
-	if p.workers == 0 && !p.mayStart() {
-		p.failReady(ErrStuck) // nobody is left to run them
-	}
-	p.idle.Broadcast()
-}
-
-// giveUp reports a running job and regards its goroutine as stuck.
-func (p *Pool[K, V]) giveUp(k *keyState[K, V], j *job[K, V], err error) {
-	var none V
-	j.expired, k.stuck = true, true
-	p.stats.Running--
-	p.stats.Stuck++
-	p.workers--
-	p.deliver(j, none, err)
-	p.failWaiting(k, ErrStuck)
-}
-
-// returned notes that a stuck job came back after all. It returns whether its goroutine goes on as a worker.
-func (p *Pool[K, V]) returned(j *job[K, V]) bool {
-	p.stats.Stuck--
-	p.stats.LateResults++
-	delete(p.keys, j.key)
-	if p.closed || !p.mayStart() {
-		return false
-	}
-	p.workers++
-	return true
 }
 
 // Close refuses further jobs, reports those that wait as ErrClosed, cancels the contexts of those that run and waits for
 // them until ctx is done; what runs then is reported as ErrClosed too. It does not wait for stuck jobs: their goroutines
 // end whenever the kernel lets them. Afterwards Results is closed, once what it holds has been taken. Calling it again
 // does nothing.
-func (p *Pool[K, V]) Close(ctx context.Context) {
+func (p *Pool[K, G, V]) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -374,17 +258,14 @@ func (p *Pool[K, V]) Close(ctx context.Context) {
 		return
 	}
 	p.closed = true
-	p.failReady(ErrClosed)
-	for _, k := range p.keys {
-		p.failWaiting(k, ErrClosed)
-	}
+	p.failAll(ErrClosed)
 	p.cancel()
 	p.wake.Broadcast()
 	for p.workers > 0 && ctx.Err() == nil {
 		p.idle.Wait()
 	}
 	for _, k := range p.keys {
-		if k.running != nil && !k.stuck {
+		if k.running != nil && !k.expired {
 			p.giveUp(k, k.running, ErrClosed)
 		}
 	}

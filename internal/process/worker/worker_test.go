@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const long = 30 * time.Second // a deadline that no test reaches
 
 // take returns the next result or fails.
-func take[V any](t *testing.T, p *Pool[string, V]) Result[string, V] {
+func take[V any](t *testing.T, p *Pool[string, string, V]) Result[string, V] {
 	t.Helper()
 	select {
 	case r, ok := <-p.Results():
@@ -41,7 +42,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func closePool[V any](t *testing.T, p *Pool[string, V]) {
+func closePool[V any](t *testing.T, p *Pool[string, string, V]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -51,9 +52,15 @@ func closePool[V any](t *testing.T, p *Pool[string, V]) {
 	}
 }
 
-func mustSubmit[V any](t *testing.T, p *Pool[string, V], key string, d time.Duration, run func(context.Context) (V, error)) uint64 {
+// submit submits a job whose group is its key up to a slash.
+func submit[V any](p *Pool[string, string, V], key string, d time.Duration, run func(context.Context) (V, error)) (uint64, error) {
+	group, _, _ := strings.Cut(key, "/")
+	return p.Submit(Job[string, string, V]{Key: key, Group: group, Timeout: d, What: "job of " + key, Run: run})
+}
+
+func mustSubmit[V any](t *testing.T, p *Pool[string, string, V], key string, d time.Duration, run func(context.Context) (V, error)) uint64 {
 	t.Helper()
-	id, err := p.Submit(key, d, run)
+	id, err := submit(p, key, d, run)
 	if err != nil {
 		t.Fatalf("submitting for %s: %v", key, err)
 	}
@@ -61,7 +68,7 @@ func mustSubmit[V any](t *testing.T, p *Pool[string, V], key string, d time.Dura
 }
 
 func TestResults(t *testing.T) {
-	p := New[string, int](Options{Workers: 3})
+	p := New[string, string, int](Options{Workers: 3})
 	defer closePool(t, p)
 	failure := errors.New("no")
 	want := map[uint64]int{}
@@ -91,12 +98,12 @@ func TestResults(t *testing.T) {
 }
 
 func TestOneJobPerKeyInOrder(t *testing.T) {
-	p := New[string, int](Options{Workers: 8})
+	p := New[string, string, int](Options{Workers: 8})
 	defer closePool(t, p)
 	var running [3]atomic.Int32
 	for i := range 300 {
 		k := i % 3
-		mustSubmit(t, p, fmt.Sprint(k), long, func(context.Context) (int, error) {
+		mustSubmit(t, p, fmt.Sprint("g/", k), long, func(context.Context) (int, error) {
 			if running[k].Add(1) != 1 {
 				return 0, errors.New("two at a time")
 			}
@@ -121,7 +128,7 @@ type closer struct{ closed atomic.Int32 }
 func (c *closer) Close() error { c.closed.Add(1); return nil }
 
 func TestStuck(t *testing.T) {
-	p := New[string, *closer](Options{Workers: 1})
+	p := New[string, string, *closer](Options{Workers: 1})
 	defer closePool(t, p)
 	hang := make(chan struct{})
 	late := new(closer)
@@ -141,10 +148,10 @@ func TestStuck(t *testing.T) {
 	if r := take(t, p); r.ID != other || r.Err != nil || r.Value == nil {
 		t.Fatalf("%+v", r)
 	}
-	if _, err := p.Submit("a", long, nil); err != ErrStuck {
+	if _, err := submit(p, "a", long, nil); err != ErrStuck {
 		t.Fatalf("a second job for a stuck key: %v", err)
 	}
-	if s := p.Stats(); s.Stuck != 1 || s.Timeouts != 1 || s.Refused != 1 {
+	if s := p.Stats(); s.Stuck != 1 || s.Timeouts != 1 || s.Refused != [Refusals]uint64{RefusedStuck: 2} {
 		t.Fatalf("%+v", s)
 	}
 
@@ -164,7 +171,7 @@ func TestStuck(t *testing.T) {
 
 // TestAllStuck lets more jobs hang than are replaced: the pool refuses instead of growing, and recovers.
 func TestAllStuck(t *testing.T) {
-	p := New[string, int](Options{Workers: 2, MaxStuck: 3})
+	p := New[string, string, int](Options{Workers: 2, MaxStuck: 3})
 	defer closePool(t, p)
 	hang := make(chan struct{})
 	for i := range 7 {
@@ -175,10 +182,10 @@ func TestAllStuck(t *testing.T) {
 	for range 7 {
 		got[take(t, p).Err]++
 	}
-	if got[ErrTimeout] != 5 || got[ErrStuck] != 2 {
+	if got[ErrTimeout] != 5 || got[ErrExhausted] != 2 {
 		t.Fatalf("%v", got)
 	}
-	if _, err := p.Submit("new", long, nil); err != ErrStuck {
+	if _, err := submit(p, "new", long, nil); err != ErrExhausted {
 		t.Fatalf("submitting without a worker: %v", err)
 	}
 	close(hang)
@@ -195,7 +202,7 @@ func TestAllStuck(t *testing.T) {
 
 // TestDeadlineNoticed is a job that watches its context: it is no stuck one.
 func TestDeadlineNoticed(t *testing.T) {
-	p := New[string, *closer](Options{})
+	p := New[string, string, *closer](Options{})
 	defer closePool(t, p)
 	c := new(closer)
 	for range 50 {
@@ -217,14 +224,14 @@ func TestDeadlineNoticed(t *testing.T) {
 }
 
 func TestFull(t *testing.T) {
-	p := New[string, int](Options{Workers: 1, Jobs: 3})
+	p := New[string, string, int](Options{Workers: 1, Jobs: 3})
 	defer closePool(t, p)
 	job := func(context.Context) (int, error) { return 0, nil }
 	for range 3 {
 		mustSubmit(t, p, "a", long, job)
 	}
 	eventually(t, "jobs end", func() bool { return p.Stats().Done == 3 })
-	if _, err := p.Submit("a", long, job); err != ErrFull {
+	if _, err := submit(p, "a", long, job); err != ErrFull {
 		t.Fatalf("with three results not taken: %v", err)
 	}
 	take(t, p)
@@ -232,7 +239,10 @@ func TestFull(t *testing.T) {
 }
 
 func TestPanic(t *testing.T) {
-	p := New[string, int](Options{Workers: 1})
+	told := make(chan string, 3)
+	p := New[string, string, int](Options{Workers: 1, Panicked: func(what string, err *PanicError) {
+		told <- fmt.Sprintf("%s: %v\n%s", what, err, err.Stack)
+	}})
 	defer closePool(t, p)
 	mustSubmit(t, p, "a", long, func(context.Context) (int, error) { var s []int; return s[3], nil })
 	mustSubmit(t, p, "a", long, func(context.Context) (int, error) { return 1, nil })
@@ -245,10 +255,40 @@ func TestPanic(t *testing.T) {
 	if s := p.Stats(); s.Panics != 1 {
 		t.Fatalf("%+v", s)
 	}
+	for _, part := range []string{"job of a: panic: ", "index out of range", "worker_test.go"} {
+		if text := <-told; !strings.Contains(text, part) {
+			t.Errorf("told of %q, which lacks %q", text, part)
+		} else {
+			told <- text
+		}
+	}
+}
+
+// panics panics when it is closed.
+type panics struct{}
+
+func (*panics) Close() error { panic("closing") }
+
+// TestLatePanic has a job panic after its deadline, and another's late result when it is closed.
+func TestLatePanic(t *testing.T) {
+	told := make(chan string, 2)
+	p := New[string, string, *panics](Options{Panicked: func(what string, err *PanicError) { told <- what + " " + err.Error() }})
+	defer closePool(t, p)
+	hang := make(chan struct{})
+	mustSubmit(t, p, "run", time.Millisecond, func(context.Context) (*panics, error) { <-hang; panic("late") })
+	mustSubmit(t, p, "close", time.Millisecond, func(context.Context) (*panics, error) { <-hang; return new(panics), nil })
+	take(t, p)
+	take(t, p)
+	close(hang)
+	got := map[string]bool{<-told: true, <-told: true}
+	if !got["job of run panic: late"] || !got["job of close panic: closing"] {
+		t.Errorf("%v", got)
+	}
+	eventually(t, "stuck jobs return", func() bool { return p.Stats().Stuck == 0 && p.Stats().Panics == 2 })
 }
 
 func TestClose(t *testing.T) {
-	p := New[string, *closer](Options{Workers: 3})
+	p := New[string, string, *closer](Options{Workers: 3})
 	hang, started := make(chan struct{}), make(chan struct{}, 3)
 	stuck := new(closer)
 	mustSubmit(t, p, "stuck", time.Millisecond, func(context.Context) (*closer, error) { <-hang; return stuck, nil })
@@ -283,7 +323,7 @@ func TestClose(t *testing.T) {
 	if len(got) != 3 || !errors.Is(got[polite], context.Canceled) || got[deaf] != ErrClosed || got[behind] != ErrClosed {
 		t.Fatalf("%v", got)
 	}
-	if _, err := p.Submit("x", long, nil); err != ErrClosed {
+	if _, err := submit(p, "x", long, nil); err != ErrClosed {
 		t.Fatalf("after closing: %v", err)
 	}
 	p.Close(ctx) // again
@@ -296,7 +336,7 @@ func TestClose(t *testing.T) {
 
 // TestStorm has everything happen at once; every accepted job has exactly one result.
 func TestStorm(t *testing.T) {
-	p := New[string, int](Options{Workers: 4, MaxStuck: 6, Jobs: 64})
+	p := New[string, string, int](Options{Workers: 4, MaxStuck: 6, Jobs: 64, Patience: 4 * time.Millisecond, Probe: time.Millisecond})
 	var accepted atomic.Int64
 	results := make(chan map[uint64]int)
 	go func() {
@@ -312,7 +352,7 @@ func TestStorm(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for i := range 500 {
-				_, err := p.Submit(fmt.Sprint((g*500+i)%17), time.Millisecond, func(ctx context.Context) (int, error) {
+				_, err := submit(p, fmt.Sprint((g*500+i)%17%5, "/", (g*500+i)%17), time.Millisecond, func(ctx context.Context) (int, error) {
 					switch i % 10 {
 					case 0:
 						time.Sleep(3 * time.Millisecond)
@@ -353,9 +393,9 @@ func TestStorm(t *testing.T) {
 }
 
 func BenchmarkJob(b *testing.B) {
-	p := New[string, int](Options{})
+	p := New[string, string, int](Options{})
 	for b.Loop() {
-		if _, err := p.Submit("a", time.Second, func(context.Context) (int, error) { return 1, nil }); err != nil {
+		if _, err := submit(p, "a", time.Second, func(context.Context) (int, error) { return 1, nil }); err != nil {
 			b.Fatal(err)
 		}
 		<-p.Results()

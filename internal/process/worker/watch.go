@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// looks is how many times in Options.Patience it is looked whether a job does something. They are counted, rather than
+// time: a machine that was suspended is no reason to suspect its files.
+const looks = 4
+
+// watch is how a job's thread is seen to do something: its CPU time grows. A read that takes long because the file system
+// is slow, or because there is much to decode, is told apart from one that hangs without the job's help.
+type watch struct {
+	timer *time.Timer
+	tid   int
+	cpu   int64 // ns, at the last look
+	still int   // looks since it grew
+}
+
+// startWatch is called on the job's thread.
+func (p *Pool[K, G, V]) startWatch(j *job[K, G, V]) {
+	tid := unix.Gettid()
+	j.watch = watch{tid: tid, cpu: threadCPU(tid)}
+	j.watch.timer = time.AfterFunc(p.options.Patience/looks, func() { p.look(j) })
+}
+
+// stopWatch ends the watch over a job that has returned or was given up.
+func (p *Pool[K, G, V]) stopWatch(j *job[K, G, V]) {
+	if j.watch.timer == nil {
+		return
+	}
+	j.watch.timer.Stop()
+	j.watch.timer = nil
+	if j.stuck && !j.expired {
+		p.goesOn(j) // it has returned
+	}
+}
+
+// look judges whether a job is stuck.
+func (p *Pool[K, G, V]) look(j *job[K, G, V]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := &j.watch
+	if w.timer == nil {
+		return
+	}
+	switch cpu := threadCPU(w.tid); {
+	case cpu != w.cpu:
+		w.cpu, w.still = cpu, 0
+		if j.stuck {
+			p.goesOn(j)
+		}
+	case !j.stuck:
+		w.still++
+		if w.still >= looks {
+			p.getsStuck(j)
+		}
+	}
+	w.timer.Reset(p.options.Patience / looks)
+}
+
+// threadCPU is the CPU time that a thread of this process has used, in ns; always the same where that is not to be known.
+// The clock's number is that of include/linux/posix-timers_types.h in Linux 6.18 (MAKE_THREAD_CPUCLOCK, CPUCLOCK_SCHED), and
+// the same in 5.10.
+func threadCPU(tid int) int64 {
+	const perThread, sched = 4, 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^tid<<3|perThread|sched), &t); err != nil {
+		return 0 // then only time counts
+	}
+	return t.Nano()
+}
