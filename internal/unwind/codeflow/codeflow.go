@@ -33,9 +33,18 @@ const (
 	maxDepth   = 4
 	maxPasses  = 4
 	maxJumps   = 8
-	// maxSymbols bounds the bytes of a symbol table that is read.
+	// maxTables bounds the symbol tables that are read (files have at most two), and maxSymbols the bytes of one.
+	maxTables  = 4
 	maxSymbols = 32 << 20
 	symbolSize = 24
+	// regionBytes is what a byte of code takes while it is followed: itself, and what region has for each.
+	regionBytes = 1 + 2 + 1 + 1 + 1 + 4
+	// What comes up on the way is bounded as well, far above what real code has: places that are still to be followed of one
+	// function, its instructions, the functions with jump tables, and the calls that do not return.
+	maxPending    = 1 << 15
+	maxLog        = 1 << 18
+	maxJumpTables = 1 << 14
+	maxEnds       = 1 << 16
 )
 
 // Stats says what was found.
@@ -181,6 +190,9 @@ func (a *analyzer) read(t *unwind.Table) error {
 			continue
 		}
 		n := x[1] - lo
+		if err := a.f.Budget().Take(uint64(n)*regionBytes, "code"); err != nil {
+			return err
+		}
 		r := &region{at: lo, code: make([]byte, n), state: make([]uint16, n), size: make([]uint8, n),
 			start: make([]bool, n), trial: make([]trialResult, n), visited: make([]uint32, n)}
 		if err := a.f.ReadAddr(r.code, lo); err != nil {
@@ -239,7 +251,7 @@ func (a *analyzer) number(s state) uint16 {
 
 // table makes rows of the states.
 func (a *analyzer) table() *unwind.Table {
-	var b tablebuild.Builder
+	b := tablebuild.Builder{Budget: a.f.Budget()}
 	rules := make([]unwind.Rule, len(a.states))
 	for i, s := range a.states[1:] {
 		rules[i+1] = a.m.rule(s)
@@ -247,7 +259,7 @@ func (a *analyzer) table() *unwind.Table {
 	var end unwind.FileAddr
 	add := func(at unwind.FileAddr, r unwind.Rule) {
 		if err := b.Add(at, r); err != nil {
-			a.stats.TooLarge = true // rows or rules; the code's size bounds both
+			a.stats.TooLarge = true // rows or rules
 		}
 		end = at
 	}

@@ -31,7 +31,8 @@ func (a *analyzer) jumps(r *region) map[int][]state {
 		}
 		s := a.states[n]
 		_, f, _, _ := a.m.step(&s, r.code[off:], r.at+unwind.FileAddr(off))
-		if list := jumps[function]; f == flowIndirect && len(list) < maxJumps && !slices.Contains(list, s) {
+		if list := jumps[function]; f == flowIndirect && len(list) < maxJumps && !slices.Contains(list, s) &&
+			(list != nil || len(jumps) < maxJumpTables) {
 			jumps[function] = append(list, s)
 		}
 		off += int(r.size[off])

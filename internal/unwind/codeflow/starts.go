@@ -15,10 +15,13 @@ import (
 // findStarts collects functions' starts from symbols, sections, the entry point, and from what code calls or takes the
 // address of, if it looks like a function.
 func (a *analyzer) findStarts() error {
+	tables := 0
 	for i := range a.f.Sections {
 		switch s := &a.f.Sections[i]; {
 		case s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_DYNSYM:
-			a.symbols(s)
+			if tables++; tables <= maxTables {
+				a.symbols(s)
+			}
 		case s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0: // .init and .fini have no symbols in stripped files
 			a.start(s.Addr)
 		}
@@ -66,6 +69,8 @@ func (a *analyzer) start(at unwind.FileAddr) {
 // symbols takes the starts of functions from a symbol table, but not those of parts that the compiler moved away, which
 // are entered with their function's frame (gcc's f.cold).
 func (a *analyzer) symbols(s *elffile.Section) {
+	held := a.f.Budget().Used()
+	defer func() { a.f.Budget().Keep(held) }()
 	b, err := a.f.SectionData(s, maxSymbols)
 	if err != nil || uint64(s.Link) >= uint64(len(a.f.Sections)) {
 		return // what is not known from symbols may be known from calls

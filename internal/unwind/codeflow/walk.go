@@ -21,7 +21,7 @@ func (a *analyzer) follow(r *region, off int, s state) {
 			noted[i], r.state[o] = r.state[o], 0
 		}
 		cut := w.cut(wrong, maxDepth)
-		if cut < 0 {
+		if cut < 0 || len(a.ends) >= maxEnds {
 			for i, o := range w.log {
 				r.state[o] = noted[i]
 			}
@@ -162,11 +162,11 @@ func (w *walk) run(off int, s state) (wrong int) {
 				return p.call
 			}
 			if d := target - w.r.at; (f == flowBranch || f == flowJump) && target >= w.r.at &&
-				d < unwind.FileAddr(len(w.r.code)) && !w.r.start[d] {
+				d < unwind.FileAddr(len(w.r.code)) && !w.r.start[d] && len(strong) < maxPending {
 				strong = append(strong, place{int(d), p.s, p.call})
 			}
 			p.off += size
-			if f == flowCall && !w.ends[p.off] && !w.a.ends[at+unwind.FileAddr(size)] {
+			if f == flowCall && !w.ends[p.off] && !w.a.ends[at+unwind.FileAddr(size)] && len(weak) < maxPending {
 				w.chain = append(w.chain, callEnd{p.off, p.call})
 				weak = append(weak, place{p.off, p.s, len(w.chain) - 1})
 			}
@@ -205,7 +205,7 @@ func (w *walk) visit(p place) bool {
 		return true
 	}
 	n := w.a.number(p.s)
-	if w.r.state[p.off] != 0 || n == 0 {
+	if w.r.state[p.off] != 0 || n == 0 || len(w.log) >= maxLog {
 		return false
 	}
 	w.r.state[p.off] = n

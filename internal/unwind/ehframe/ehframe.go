@@ -32,8 +32,9 @@ type Stats struct {
 }
 
 // EHFrame builds the table of a file's .eh_frame; an empty one if it has none. It is found by its section or, in files
-// without section headers, by PT_GNU_EH_FRAME. Errors are of reading the section, or that there are too many entries;
-// malformed entries are counted and left out.
+// without section headers, by PT_GNU_EH_FRAME. Errors are of reading the section, or that there are too many entries, or
+// more than the file's Budget has room for (the table, which counts in it, is good as far as it goes then); malformed
+// entries are counted and left out.
 func EHFrame(f *elffile.File) (*unwind.Table, Stats, error) {
 	s, err := findEHFrame(f)
 	if err != nil || s == nil {
@@ -59,11 +60,14 @@ func DebugFrame(f *elffile.File) (*unwind.Table, Stats, error) {
 	return s.table(f)
 }
 
-// table runs all FDEs in the order of their addresses.
+// table runs all FDEs in the order of their addresses. The section is used up.
 func (s *section) table(f *elffile.File) (*unwind.Table, Stats, error) {
 	var st Stats
+	held := f.Budget().Used() - uint64(len(s.data)) // all else is given back in the end
 	cies, fdes, err := s.entries(f, &st)
 	if err != nil {
+		s.data = nil
+		f.Budget().Keep(held)
 		return &unwind.Table{}, st, err
 	}
 	byAddr := func(a, b fde) int {
@@ -78,7 +82,7 @@ func (s *section) table(f *elffile.File) (*unwind.Table, Stats, error) {
 	// Two FDEs for one start are copies of one function that the linker folded: the first counts.
 	fdes = slices.CompactFunc(fdes, func(a, b fde) bool { return a.start == b.start })
 
-	r := runner{sec: s, stats: &st}
+	r := runner{sec: s, stats: &st, b: tablebuild.Builder{Budget: f.Budget()}}
 	r.m = machine{sec: s, emit: r.emit}
 	var end uint64
 	for i, d := range fdes {
@@ -90,13 +94,21 @@ func (s *section) table(f *elffile.File) (*unwind.Table, Stats, error) {
 		}
 		r.function(d, cies[d.cie])
 		if r.err != nil {
-			return &unwind.Table{}, st, r.err
+			break
 		}
 		end = d.end
 	}
+	entries := s.bytes(cies, fdes)
+	s.data, r.m, cies, fdes = nil, machine{}, nil, nil // the rows need the room
+	f.Budget().Give(entries)
 	t := r.b.Table(unwind.FileAddr(end))
 	st.Rows = len(t.Rows)
-	return t, st, nil
+	return t, st, r.b.Err()
+}
+
+// bytes is what a section and its entries take.
+func (s *section) bytes(cies []*cie, fdes []fde) uint64 {
+	return uint64(len(s.data)) + uint64(len(cies))*cieBytes + uint64(cap(fdes))*fdeBytes
 }
 
 // runner runs one FDE after the other.
@@ -154,6 +166,7 @@ func (r *runner) add(loc uint64, rule unwind.Rule) bool {
 func (s *section) entries(f *elffile.File, st *Stats) ([]*cie, []fde, error) {
 	var cies []*cie
 	index := map[int]uint32{}
+	others := uint64(0)
 	for off := 0; ; {
 		e, ok, _ := s.next(off)
 		if !ok {
@@ -161,6 +174,7 @@ func (s *section) entries(f *elffile.File, st *Stats) ([]*cie, []fde, error) {
 		}
 		off = e.end
 		if !e.cie {
+			others++
 			continue
 		}
 		p, ok := s.parseCIE(e)
@@ -171,16 +185,24 @@ func (s *section) entries(f *elffile.File, st *Stats) ([]*cie, []fde, error) {
 		if len(cies) >= maxCIEs {
 			return nil, nil, fmt.Errorf("reading CIEs: %w", elffile.ErrTooLarge)
 		}
+		if err := f.Budget().Take(cieBytes, "CIEs"); err != nil {
+			return nil, nil, err
+		}
 		index[e.off] = uint32(len(cies))
 		cies = append(cies, p)
 	}
 	st.CIEs = len(cies)
-	fdes, err := s.frames(f, cies, index, st)
-	return cies, fdes, err
+	if others > maxFDEs {
+		return nil, nil, fmt.Errorf("reading %d FDEs: %w", others, elffile.ErrTooLarge)
+	}
+	if err := f.Budget().Take(others*fdeBytes, "FDEs"); err != nil {
+		return nil, nil, err
+	}
+	return cies, s.frames(f, cies, index, make([]fde, 0, others), st), nil
 }
 
-func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, st *Stats) ([]fde, error) {
-	var fdes []fde
+// frames appends the FDEs that are understood to fdes.
+func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, fdes []fde, st *Stats) []fde {
 	segments := f.Executable()
 	lastRef, lastID, known := -1, uint32(0), false
 	for off := 0; ; {
@@ -189,7 +211,7 @@ func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, st 
 			st.Malformed++
 		}
 		if !ok {
-			return fdes, nil
+			return fdes
 		}
 		off = e.end
 		if e.cie {
@@ -214,9 +236,6 @@ func (s *section) frames(f *elffile.File, cies []*cie, index map[int]uint32, st 
 			continue
 		}
 		st.FDEs++
-		if len(fdes) >= maxFDEs {
-			return nil, fmt.Errorf("reading FDEs: %w", elffile.ErrTooLarge)
-		}
 		fdes = append(fdes, d)
 	}
 }

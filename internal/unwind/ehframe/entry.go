@@ -2,6 +2,7 @@ package ehframe
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -9,6 +10,10 @@ import (
 const (
 	maxCIEs = 1 << 18
 	maxFDEs = 4 << 20
+
+	// cieBytes and fdeBytes are what an entry takes: a CIE's place in the index included.
+	cieBytes = uint64(unsafe.Sizeof(cie{})) + 48
+	fdeBytes = uint64(unsafe.Sizeof(fde{}))
 )
 
 // section is .eh_frame or .debug_frame.

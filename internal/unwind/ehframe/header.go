@@ -25,6 +25,9 @@ func fromHeader(f *elffile.File, p elffile.Prog) (*section, error) {
 	if err != nil || size == 0 {
 		return nil, err
 	}
+	if err := f.Budget().Take(size, ".eh_frame"); err != nil {
+		return nil, err
+	}
 	data := make([]byte, size)
 	if err := f.ReadAddr(data, unwind.FileAddr(addr)); err != nil {
 		return nil, fmt.Errorf("reading .eh_frame: %w", err)

@@ -16,7 +16,7 @@ const (
 	flagSPWrite  = 1 << 1
 	flagAsm      = 1 << 2
 
-	maxName = 64 << 10 // bytes of a name; instantiated generic functions have long ones
+	maxName = 8 << 10 // bytes of a name that are read; instantiated generic functions have long ones
 )
 
 // function is a _func record.
@@ -70,35 +70,43 @@ func (t *Table) entryOff(i int) (uint32, bool) {
 	return t.mem.u32(a)
 }
 
-// function reads the record of function i.
-func (t *Table) function(i int) (fn function, ok bool) {
+// record reads the fixed part of function i's record, which lies at off; npcdata and nfuncdata count the words that
+// follow it.
+func (t *Table) record(i int) (fn function, off uint64, npcdata, nfuncdata uint32, ok bool) {
 	a, ok := t.funcs.at(uint64(i)*8, 12)
 	if !ok {
-		return fn, false
+		return fn, 0, 0, 0, false
 	}
 	b := t.mem.bytes(a, 12)
 	if b == nil {
-		return fn, false
+		return fn, 0, 0, 0, false
 	}
 	entry := binary.LittleEndian.Uint32(b)
-	off := uint64(binary.LittleEndian.Uint32(b[4:]))
+	off = uint64(binary.LittleEndian.Uint32(b[4:]))
 	end := binary.LittleEndian.Uint32(b[8:])
 	size := t.recordSize()
-	a, ok = t.funcs.at(off, size)
-	if !ok {
-		return fn, false
+	if a, ok = t.funcs.at(off, size); !ok {
+		return fn, 0, 0, 0, false
 	}
 	if b = t.mem.bytes(a, int(size)); b == nil {
-		return fn, false
+		return fn, 0, 0, 0, false
 	}
-	fn, npcdata, nfuncdata := t.decode(b)
+	fn, npcdata, nfuncdata = t.decode(b)
 	fn.end = end
-	if fn.entry != entry || npcdata > 64 {
+	return fn, off, npcdata, nfuncdata, fn.entry == entry
+}
+
+// function reads the record of function i, and where its inlined calls are.
+func (t *Table) function(i int) (fn function, ok bool) {
+	fn, off, npcdata, nfuncdata, ok := t.record(i)
+	if !ok || npcdata > 64 {
 		return fn, false
 	}
+	size := t.recordSize()
 	if npcdata > pcdataInlTree && nfuncdata > funcdataInlTree {
 		words := size + 4*uint64(npcdata)
-		if a, ok = t.funcs.at(off+size, words-size+4*uint64(nfuncdata)); !ok {
+		a, ok := t.funcs.at(off+size, words-size+4*uint64(nfuncdata))
+		if !ok {
 			return fn, false
 		}
 		fn.inlPC, _ = t.mem.u32(a + 4*pcdataInlTree)
@@ -113,7 +121,7 @@ func (t *Table) function(i int) (fn function, ok bool) {
 // name reads a function's name.
 func (t *Table) name(off uint32) (string, bool) { return t.cString(t.names, off) }
 
-// cString reads a NUL-terminated string of at most maxName bytes inside p.
+// cString reads a NUL-terminated string inside p, maxName bytes of it if it is longer.
 func (t *Table) cString(p part, off uint32) (string, bool) {
 	a, ok := p.at(uint64(off), 1)
 	if !ok {
@@ -137,7 +145,7 @@ func (t *Table) cString(p part, off uint32) (string, bool) {
 		sb.Write(v)
 		a, left = a+unwind.FileAddr(len(v)), left-uint64(len(v))
 	}
-	return "", false
+	return sb.String(), sb.Len() == maxName
 }
 
 // steps decodes a pc-value table: pairs of varints, the value's change (zigzag) and the pc's in units of the smallest

@@ -35,7 +35,7 @@ const (
 	headerSize = 8 + 8*8
 
 	maxFuncs = 4 << 20   // the largest programs have some 300,000
-	maxPart  = 128 << 20 // bytes of what is read as a whole; the largest programs have some 30 MiB
+	maxPart  = 128 << 20 // bytes of pctab, which is read as a whole; the largest programs have some 30 MiB
 )
 
 // Table is the pc-line table of one executable. It keeps the places of its parts and a small cache of file blocks, not

@@ -11,7 +11,7 @@ import (
 
 const (
 	sparseStep = 64
-	maxDepth   = 256 // of inlining
+	maxDepth   = 64 // lines of an address: 63 inlined calls, and the function
 	maxIntern  = 1024
 )
 
@@ -57,7 +57,7 @@ func (t *Table) Lookup(dst []unwind.Line, pc unwind.FileAddr) (_ []unwind.Line, 
 	// A call's entry in the tree stands behind the entry of the call that it is part of, so that this ends.
 	for outer := int32(math.MaxInt32); t.gofunc != 0 && fn.inlPC != 0 && fn.inlTree != noFuncdata; {
 		index, ok := t.value(fn.inlPC, off)
-		if !ok || index < 0 || index >= outer || len(dst)-first >= maxDepth {
+		if !ok || index < 0 || index >= outer || len(dst)-first >= maxDepth-1 {
 			break
 		}
 		outer = index

@@ -130,8 +130,15 @@ func (p *pager) block(number int64) []byte {
 	return buf[:n]
 }
 
-// bulk reads a whole part into memory of its own.
-func (p *pager) bulk(q part) ([]byte, error) {
+// bulk reads a whole part into memory of its own, which counts in the file's Budget. what is for errors.
+func (p *pager) bulk(q part, what string) ([]byte, error) {
+	if err := p.f.Budget().Take(q.size, what); err != nil {
+		return nil, err
+	}
 	b := make([]byte, q.size)
-	return b, p.f.ReadAddr(b, q.addr)
+	if err := p.f.ReadAddr(b, q.addr); err != nil {
+		p.f.Budget().Give(q.size)
+		return nil, err
+	}
+	return b, nil
 }

@@ -1,7 +1,6 @@
 package gopclntab
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -18,6 +17,9 @@ type span struct {
 	start uint64
 	delta int32
 }
+
+// maxSpans bounds the frame sizes of one function; those with thousands of returns have some ten thousand.
+const maxSpans = 1 << 16
 
 // noDelta marks code whose frame size is unknown.
 const noDelta = -1
@@ -38,58 +40,48 @@ type row struct {
 	rule  unwind.Rule
 }
 
-// UnwindTable makes the unwind table of the Go code. The tables that it reads are let go again when it returns. It
-// fails if the file cannot be read or its table is damaged; a single function without a frame table (C code that the Go
-// linker took in) gets CFANone. How Go's own stack switches are crossed is told in switches.go.
+// UnwindTable makes the unwind table of the Go code, which counts in the file's Budget. The tables that it reads are let
+// go again when it returns. It fails if the file cannot be read or its table is damaged, or if there is too much of it:
+// then the table is good as far as it goes. A single function without a frame table (C code that the Go linker took in)
+// gets CFANone. How Go's own stack switches are crossed is told in switches.go.
 func (t *Table) UnwindTable() (*unwind.Table, error) {
-	pctab, err := t.mem.bulk(t.pctab)
+	pctab, err := t.mem.bulk(t.pctab, "pctab")
 	if err != nil {
-		return nil, fmt.Errorf("reading pctab: %w", err)
+		return &unwind.Table{}, fmt.Errorf("reading pctab: %w", err)
 	}
-	records, err := t.records()
-	if err != nil {
-		return nil, fmt.Errorf("reading functab: %w", err)
-	}
-	b := &tableBuilder{t: t, pctab: pctab, budget: maxPairs}
-	size := int(t.recordSize())
-	last := uint32(0)
-	for i := range t.nfunc {
-		u := binary.LittleEndian.Uint32
-		entry, off, end := u(records[8*i:]), u(records[8*i+4:]), u(records[8*i+8:])
-		if entry < last || end < entry || uint64(off)+uint64(size) > uint64(len(records)) {
-			return nil, fmt.Errorf("reading function %d: %w", i, errDamaged)
-		}
-		last = entry
-		if end == entry {
-			continue
-		}
-		fn, _, _ := t.decode(records[off:])
-		if fn.entry != entry {
-			return nil, fmt.Errorf("reading function %d: %w", i, errDamaged)
-		}
-		fn.end = end
-		if err := b.function(&fn); err != nil {
-			return nil, fmt.Errorf("building rows of function %d: %w", i, err)
-		}
-	}
+	b := &tableBuilder{t: t, pctab: pctab, budget: maxPairs, out: tablebuild.Builder{Budget: t.f.Budget()}}
+	err = b.functions()
+	b.pctab = nil // the rows need the room
+	t.f.Budget().Give(t.pctab.size)
 	_, end := t.Text()
-	return b.out.Table(end), nil
+	u := b.out.Table(end)
+	switch {
+	case b.out.Err() != nil:
+		return u, fmt.Errorf("building rows: %w", b.out.Err())
+	case err != nil:
+		t.f.Budget().Give(tablebuild.Bytes(u))
+		return &unwind.Table{}, err
+	}
+	return u, nil
 }
 
-// records reads functab and the records behind it.
-func (t *Table) records() ([]byte, error) {
-	index := make([]byte, t.nfunc*8+4)
-	if err := t.f.ReadAddr(index, t.funcs.addr); err != nil {
-		return nil, err
+// functions adds the rows of all functions.
+func (b *tableBuilder) functions() error {
+	last := uint32(0)
+	for i := range b.t.nfunc {
+		fn, _, _, _, ok := b.t.record(i)
+		if !ok || fn.entry < last || fn.end < fn.entry {
+			return fmt.Errorf("reading function %d: %w", i, errDamaged)
+		}
+		last = fn.entry
+		if fn.end == fn.entry {
+			continue
+		}
+		if err := b.function(&fn); err != nil {
+			return fmt.Errorf("building rows of function %d: %w", i, err)
+		}
 	}
-	end := uint64(len(index))
-	for i := range t.nfunc {
-		end = max(end, uint64(binary.LittleEndian.Uint32(index[8*i+4:]))+t.recordSize())
-	}
-	if end > min(t.funcs.size, maxPart) {
-		return nil, errDamaged
-	}
-	return t.mem.bulk(part{t.funcs.addr, end})
+	return nil
 }
 
 // function adds the rows of one function.
@@ -142,6 +134,10 @@ func (b *tableBuilder) frameSizes(fn *function) (ok bool) {
 		}
 		if b.budget--; b.budget < 0 {
 			return false
+		}
+		if len(b.spans) == maxSpans-1 {
+			b.spans = append(b.spans, span{start, noDelta})
+			break
 		}
 		delta := s.value
 		if delta < 0 || delta%8 != 0 || delta > 1<<30 {

@@ -256,7 +256,7 @@ func (s *scanner) table() *unwind.Table {
 	s.stats.Syscalls = len(s.syscalls)
 	all = append(append(all, s.syscalls...), s.stubs...)
 	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	var b tablebuild.Builder
+	b := tablebuild.Builder{Budget: s.f.Budget()}
 	var end unwind.FileAddr
 	for _, x := range all {
 		if x.start = max(x.start, end); x.start >= x.end {

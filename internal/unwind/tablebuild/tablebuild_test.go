@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
 func TestBuilder(t *testing.T) {
@@ -66,7 +67,7 @@ func TestManyRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		tab := b.Table(last + 16)
-		if len(tab.Rows) != n+1 || cap(tab.Rows) != n+1 || tab.Rows[n].Rule != 0 {
+		if len(tab.Rows) != n+1 || tab.Rows[n].Rule != 0 {
 			t.Fatalf("%d rows of %d, the last %v", len(tab.Rows), n, tab.Rows[len(tab.Rows)-1])
 		}
 		for i, start := range want {
@@ -114,9 +115,9 @@ func TestTooManyRules(t *testing.T) {
 			t.Fatalf("rule %d: %v", i, err)
 		}
 	}
-	tab := b.Table(MaxRules + 20)
-	if len(tab.Rules) != MaxRules || tab.Lookup(MaxRules+5) != (unwind.Rule{}) {
-		t.Errorf("%d rules, %v", len(tab.Rules), tab.Lookup(MaxRules+5))
+	tab := b.Table(unwind.FileAddr(MaxRules + 20))
+	if len(tab.Rules) != MaxRules || tab.Lookup(unwind.FileAddr(MaxRules+5)) != (unwind.Rule{}) {
+		t.Errorf("%d rules, %v", len(tab.Rules), tab.Lookup(unwind.FileAddr(MaxRules+5)))
 	}
 }
 
@@ -148,5 +149,67 @@ func TestUncovered(t *testing.T) {
 		if lo != 0x30 || hi != 0x50 {
 			t.Errorf("%x to %x", lo, hi)
 		}
+	}
+}
+
+// TestBudget has room for ever more rows: the table has the first ones, ends behind them, and Err says why.
+func TestBudget(t *testing.T) {
+	const n = 5*chunkRows + 7
+	rule := func(i int) unwind.Rule { return unwind.Rule{CFA: unwind.CFAReg, Offset: int32(1 + i%100)} }
+	complete, before := 0, 0
+	for size := uint64(0); size < 1<<20; size += 20011 {
+		budget := elffile.NewBudget("file", size)
+		b := Builder{Budget: budget}
+		var err error
+		for i := range n {
+			if e := b.Add(unwind.FileAddr(16*i), rule(i)); e != nil {
+				err = e
+			}
+		}
+		tab := b.Table(16 * n)
+		if b.Err() != nil {
+			err = b.Err()
+		}
+		if budget.Used() != Bytes(tab) || budget.Used() > size {
+			t.Errorf("%d bytes: %d counted, the table has %d", size, budget.Used(), Bytes(tab))
+		}
+		rows := len(tab.Rows)
+		if (err == nil) != (rows == n+1) || err != nil && !errors.Is(err, elffile.ErrTooLarge) || rows < before {
+			t.Fatalf("%d bytes: %d rows, %v", size, rows, err)
+		}
+		before = rows
+		if err == nil {
+			complete++
+		}
+		for i, r := range tab.Rows {
+			want := rule(i)
+			if i == rows-1 {
+				want = unwind.Rule{}
+			}
+			if r.Start != unwind.FileAddr(16*i) || tab.Rules[r.Rule] != want {
+				t.Fatalf("%d bytes: row %d of %d is %v", size, i, rows, r)
+			}
+		}
+	}
+	if complete == 0 {
+		t.Error("no budget was enough")
+	}
+}
+
+// TestTooManyRows adds more than MaxRows.
+func TestTooManyRows(t *testing.T) {
+	var b Builder
+	rules := [2]unwind.Rule{{CFA: unwind.CFAReg}, {CFA: unwind.CFARoot}}
+	var err error
+	for i := 0; i < MaxRows+10; i++ {
+		err = b.Add(unwind.FileAddr(i), rules[i%2])
+	}
+	tab := b.Table(MaxRows + 10)
+	var full *FullError
+	if !errors.As(err, &full) || full.What != "rows" || b.Err() != err || len(tab.Rows) != MaxRows {
+		t.Errorf("%v, %v, %d rows", err, b.Err(), len(tab.Rows))
+	}
+	if last := tab.Rows[len(tab.Rows)-1]; last.Start != MaxRows-1 || last.Rule != 0 {
+		t.Errorf("the last row is %v", last)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/codeflow"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
@@ -54,41 +55,97 @@ func (i Info) Inexpressible() (n [ehframe.Reasons]int) {
 }
 
 // Build makes the table of f. Each source fills what the ones before it left open: Go's table, .eh_frame, .debug_frame,
-// start code, and following the code itself. A source that fails is left out and the rest is still good: then the table is not nil and the error names
-// the source. A file without unwind information has an empty table, which is no error.
+// start code, and following the code itself. A source that fails, or that f's Budget has no room for, is left out, or used
+// as far as it goes, and the rest is still good: then the table is not nil and the error names the source. A file without
+// unwind information has an empty table, which is no error. Without a Budget, defaultBudget holds.
 func Build(f *elffile.File) (*unwind.Table, Info, error) {
-	var info Info
-	var errs []error
-	note := func(what string, err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("building unwind table from %s: %w", what, err))
-		}
+	if f.Budget() == nil {
+		f = f.Within(elffile.NewBudget("file", defaultBudget))
 	}
-	t, err := goTable(f, &info)
-	note("pclntab", err)
+	b := builder{f: f, budget: f.Budget(), held: f.Budget().Used(), t: &unwind.Table{}}
+	b.golang()
+	b.frames()
+	b.code()
+	coverReturns(b.t)
+	b.fits()
+	b.info.Rows, b.info.Rules = len(b.t.Rows), len(b.t.Rules)
+	return b.t, b.info, errors.Join(b.errs...)
+}
 
-	eh, stats, err := ehframe.EHFrame(f)
-	note(".eh_frame", err)
-	t, info.EHFrame = Merge(t, eh), stats
+// defaultBudget is what a build takes at most if nobody says: enough for the largest programs.
+const defaultBudget = 256 << 20
 
-	if info.Go == nil || info.Go.Rows == 0 {
-		debug, stats, err := ehframe.DebugFrame(f)
-		note(".debug_frame", err)
-		t, info.DebugFrame = Merge(t, debug), stats
+// builder is the state of Build.
+type builder struct {
+	f      *elffile.File
+	budget *elffile.Budget
+	held   uint64 // of the budget, before
+	t      *unwind.Table
+	info   Info
+	errs   []error
+}
+
+func (b *builder) note(what string, err error) {
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("building unwind table from %s: %w", what, err))
 	}
-	info.HasCFI = len(t.Rows) > 0
+}
 
-	start, startStats, err := startcode.Find(f, t)
-	note("start code", err)
-	t, info.Start = Merge(t, start), startStats
+// merge takes what a source has; all else that it took of the budget is given back.
+func (b *builder) merge(what string, source *unwind.Table, err error) {
+	b.note(what, err)
+	b.budget.Keep(b.held + tablebuild.Bytes(b.t) + tablebuild.Bytes(source))
+	t, err := Merge(b.budget, b.t, source)
+	b.note(what, err)
+	b.t = t
+	b.budget.Keep(b.held + tablebuild.Bytes(t))
+}
 
-	flow, flowStats, err := codeflow.Find(f, t)
-	note("instructions", err)
-	t, info.Flow = Merge(t, flow), flowStats
+func (b *builder) golang() {
+	t, err := goTable(b.f, &b.info)
+	b.merge("pclntab", t, err)
+}
 
-	coverReturns(t)
-	info.Rows, info.Rules = len(t.Rows), len(t.Rules)
-	return t, info, errors.Join(errs...)
+func (b *builder) frames() {
+	t, stats, err := ehframe.EHFrame(b.f)
+	b.info.EHFrame = stats
+	b.merge(".eh_frame", t, err)
+	if b.info.Go == nil || b.info.Go.Rows == 0 {
+		t, stats, err := ehframe.DebugFrame(b.f)
+		b.info.DebugFrame = stats
+		b.merge(".debug_frame", t, err)
+	}
+	b.info.HasCFI = len(b.t.Rows) > 0
+}
+
+func (b *builder) code() {
+	start, startStats, err := startcode.Find(b.f, b.t)
+	b.info.Start = startStats
+	b.merge("start code", start, err)
+
+	flow, flowStats, err := codeflow.Find(b.f, b.t)
+	b.info.Flow = flowStats
+	b.merge("instructions", flow, err)
+}
+
+// fits drops a table that there is no room to lay out.
+func (b *builder) fits() {
+	if err := b.budget.Take(layoutBytes(b.t), "layout of the table"); err != nil {
+		b.note("all sources", err)
+		b.t = &unwind.Table{}
+	}
+	b.budget.Keep(b.held + tablebuild.Bytes(b.t))
+}
+
+// layoutBytes is about what laying a table out for BPF takes: a word for each row, two for each page of addresses from the
+// first row to the last, all of it twice.
+func layoutBytes(t *unwind.Table) uint64 {
+	if len(t.Rows) == 0 {
+		return 0
+	}
+	const pageBits = uint(abi.LoopLimitsTABLE_PAGE_BITS)
+	pages := uint64(t.Rows[len(t.Rows)-1].Start)>>pageBits - uint64(t.Rows[0].Start)>>pageBits + 1
+	return 8 * (uint64(len(t.Rows)) + 2*pages)
 }
 
 // goTable is the table of the file's Go code; empty if it has none.
@@ -107,29 +164,42 @@ func goTable(f *elffile.File, info *Info) (*unwind.Table, error) {
 	}
 	info.Go = g
 	t, err := p.UnwindTable()
-	if err != nil {
-		g.TableUnsupported = true
-		return &unwind.Table{}, err
-	}
+	g.TableUnsupported = err != nil
 	g.Rows = len(t.Rows)
-	return t, nil
+	return t, err
 }
 
-// Merge returns a table with primary's rules and, where it has none, secondary's. Neither is changed; the result may be
-// one of them.
-func Merge(primary, secondary *unwind.Table) *unwind.Table {
-	if len(secondary.Rows) == 0 {
-		return primary
-	}
-	if len(primary.Rows) == 0 {
-		return secondary
+// Merge returns a table with primary's rules and, where it has none, secondary's. It may use the memory of both, which must
+// not be used any more; more memory comes from the budget. If there is no room, or there would be too many rows, the result
+// is primary, with an error.
+func Merge(budget *elffile.Budget, primary, secondary *unwind.Table) (*unwind.Table, error) {
+	p, s := len(primary.Rows), len(secondary.Rows)
+	switch {
+	case s == 0:
+		return primary, nil
+	case p == 0:
+		return secondary, nil
+	case p+s > tablebuild.MaxRows:
+		return primary, &tablebuild.FullError{What: "rows"}
 	}
 	rules, numbers := unite(primary.Rules, secondary.Rules)
-	if len(primary.Rows)+len(secondary.Rows) > tablebuild.MaxRows {
-		return primary
+	rows := primary.Rows
+	if cap(rows) < p+s {
+		if err := budget.Take(uint64((p+s)*tablebuild.RowBytes), "merged rows"); err != nil {
+			return primary, err
+		}
+		rows = make([]unwind.Row, 0, p+s)
 	}
-	rows := make([]unwind.Row, 0, len(primary.Rows)+len(secondary.Rows))
-	p, s := side{rows: primary.Rows}, side{rows: secondary.Rows, numbers: numbers}
+	// In primary's own memory: its rows move to the end, and since no more rows are written than were read, what is written
+	// from the start never reaches those that are still to be read.
+	from := rows[:p+s][s:]
+	copy(from, primary.Rows)
+	rows = mergeRows(rows[:0], rules, side{rows: from}, side{rows: secondary.Rows, numbers: numbers})
+	return &unwind.Table{Rows: rows, Rules: rules}, nil
+}
+
+// mergeRows appends to rows what holds where either of two tables has a row; p goes before s.
+func mergeRows(rows []unwind.Row, rules []unwind.Rule, p, s side) []unwind.Row {
 	last := uint32(0) // before the first row there is no rule
 	for p.more() || s.more() {
 		var at unwind.FileAddr
@@ -151,7 +221,7 @@ func Merge(primary, secondary *unwind.Table) *unwind.Table {
 			last = rule
 		}
 	}
-	return &unwind.Table{Rows: rows, Rules: rules}
+	return rows
 }
 
 // unite appends to rules those of more that are not among them, and returns the numbers that those of more have then. What
