@@ -15,6 +15,7 @@ type rules struct {
 	numbers map[unwind.Rule]uint32
 	values  []unwind.Rule // by number
 	tables  []uint32      // by number: how many have it
+	shown   []bool        // by number: BPF was given a table that has it
 	extents *extents
 }
 
@@ -22,13 +23,13 @@ type rules struct {
 func newRules(mem []rule) *rules {
 	r := &rules{
 		mem: mem, numbers: map[unwind.Rule]uint32{{}: 0}, values: []unwind.Rule{{}}, tables: []uint32{1},
-		extents: newExtents(len(mem)),
+		shown: []bool{true}, extents: newExtents(len(mem)),
 	}
 	r.extents.alloc(1, time.Time{})
 	return r
 }
 
-// number returns the number of a rule, which one more table has now.
+// number returns the number of a rule, which one more table has now. publish tells when BPF is given that table.
 func (r *rules) number(rule unwind.Rule, now time.Time) (uint32, error) {
 	if r.mem == nil {
 		return 0, errClosed
@@ -41,8 +42,9 @@ func (r *rules) number(rule unwind.Rule, now time.Time) (uint32, error) {
 		}
 		n = uint32(at)
 		for len(r.values) <= at {
-			r.values, r.tables = append(r.values, unwind.Rule{}), append(r.tables, 0)
+			r.values, r.tables, r.shown = append(r.values, unwind.Rule{}), append(r.tables, 0), append(r.shown, false)
 		}
+		r.shown[n] = false
 		r.numbers[rule], r.values[n] = n, rule
 		r.mem[n] = layout.EncodeRule(rule)
 	}
@@ -50,12 +52,24 @@ func (r *rules) number(rule unwind.Rule, now time.Time) (uint32, error) {
 	return n, nil
 }
 
-// release tells that one table less has each of the rules.
+// publish tells that BPF gets a table with these rules.
+func (r *rules) publish(numbers []uint32) {
+	for _, n := range numbers {
+		r.shown[n] = true
+	}
+}
+
+// release tells that one table less has each of the rules. Those that BPF never knew of make room at once: a table that does
+// not fit must not keep others out.
 func (r *rules) release(numbers []uint32, now time.Time) {
 	for _, n := range numbers {
 		if r.tables[n]--; r.tables[n] == 0 {
 			delete(r.numbers, r.values[n])
-			r.extents.release(int(n), 1, now)
+			if r.shown[n] {
+				r.extents.release(int(n), 1, now)
+			} else {
+				r.extents.insert(extent{at: int(n), n: 1})
+			}
 		}
 	}
 }

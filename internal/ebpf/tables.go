@@ -108,6 +108,7 @@ func (t *Tables) Add(table *unwind.Table, g *gopclntab.Offsets) (TableRef, error
 		t.mu.Unlock()
 		return TableRef{}, errClosed
 	}
+	t.rules.publish(used)
 	copy(t.slabs[number].mem[at:], e.Blocks)
 	t.uses[place{uint32(number), uint32(at)}] = used
 	low := t.free < slabBlocks/4
