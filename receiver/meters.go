@@ -41,6 +41,7 @@ func (m *meters) register() error {
 		b.ReceiverHostprofilesCacheSize,
 		b.ReceiverHostprofilesEvictions,
 		b.ReceiverHostprofilesExecutables,
+		b.ReceiverHostprofilesFilesUnclosed,
 		b.ReceiverHostprofilesFrames,
 		b.ReceiverHostprofilesKernelMapSize,
 		b.ReceiverHostprofilesKernelSkipped,
@@ -59,6 +60,9 @@ func (m *meters) register() error {
 		b.ReceiverHostprofilesUnwindTableTime,
 		b.ReceiverHostprofilesUnwindTables,
 		b.ReceiverHostprofilesUserWalks,
+		b.ReceiverHostprofilesWorkerPanics,
+		b.ReceiverHostprofilesWorkerRefused,
+		b.ReceiverHostprofilesWorkerStuck,
 		b.ReceiverHostprofilesWorkerTimeouts,
 	)
 	if err != nil {
@@ -108,6 +112,12 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 	put(b.ReceiverHostprofilesSymbolErrors, s.SymbolErrors)
 	put(b.ReceiverHostprofilesSidebandLost, s.SidebandLost)
 	put(b.ReceiverHostprofilesWorkerTimeouts, s.WorkerTimeout)
+	put(b.ReceiverHostprofilesWorkerPanics, s.WorkerPanics)
+	for reason, n := range s.WorkerRefused {
+		put(b.ReceiverHostprofilesWorkerRefused, n, attribute.String("reason", engine.Refusal(reason).String()))
+	}
+	put(b.ReceiverHostprofilesWorkerStuck, s.WorkerStuck)
+	put(b.ReceiverHostprofilesFilesUnclosed, s.FilesUnclosed)
 	put(b.ReceiverHostprofilesEvictions, s.Evictions)
 
 	put(b.ReceiverHostprofilesKernelMapSize, s.MapBytes)

@@ -102,6 +102,9 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		"SymbolErrors":  value("symbol_errors"),
 		"SidebandLost":  value("sideband_lost"),
 		"WorkerTimeout": value("worker_timeouts"),
+		"WorkerPanics":  value("worker_panics"),
+		"WorkerStuck":   value("worker_stuck"),
+		"FilesUnclosed": value("files_unclosed"),
 		"UserWalks":     value("user_walks"),
 		"MapBytes":      value("kernel_map_size"),
 		"RingBytes":     value("ring_capacity"),
@@ -123,6 +126,9 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 	}
 	for i, n := range s.Lost {
 		require.InDelta(t, float64(n), value("samples_lost", attribute.String("reason", engine.LossReason(i).String())), 0)
+	}
+	for i, n := range s.WorkerRefused {
+		require.InDelta(t, float64(n), value("worker_refused", attribute.String("reason", engine.Refusal(i).String())), 0)
 	}
 	for i, n := range s.Stops {
 		require.InDelta(t, float64(n), value("stacks", attribute.String("stop_reason", unwind.StopReason(i).String())), 0)

@@ -91,7 +91,8 @@ func (e *Engine) publishStats() {
 	s.RingBytes = uint64(e.kernel.RingBytes())
 	s.HeapBytes = e.heapBytes()
 	s.Processes, s.Executables = uint64(e.table.Len()), uint64(e.executables.Len())
-	s.WorkerTimeout = e.jobs.processes.pool.Stats().Timeouts + e.jobs.files.pool.Stats().Timeouts
+	e.jobs.count(&s)
+	s.FilesUnclosed = e.closer.look()
 	s.Evictions += e.table.Stats().Evicted
 	e.count.RingUsedBytes = 0
 	e.stats.Store(&s)

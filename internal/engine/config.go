@@ -74,10 +74,12 @@ type Stats struct {
 	TableTime     time.Duration              // spent building tables
 	SymbolHits    uint64                     // (executable, address) found in the cache
 	SymbolMisses  uint64
-	SymbolErrors  uint64 // executables whose symbols could not be read, or not all
-	SidebandLost  uint64 // mapping and process records that the kernel dropped
-	WorkerTimeout uint64 // reads from targets that passed their deadline
-	UserWalks     uint64 // samples whose walk was finished in user space
+	SymbolErrors  uint64           // executables whose symbols could not be read, or not all
+	SidebandLost  uint64           // mapping and process records that the kernel dropped
+	WorkerTimeout uint64           // reads from targets that passed their deadline
+	WorkerPanics  uint64           // reads from targets that ended in a panic
+	WorkerRefused [Refusals]uint64 // reads from targets that were not tried
+	UserWalks     uint64           // samples whose walk was finished in user space
 
 	// Current.
 	MapBytes      uint64 // kernel memory of BPF maps and perf rings
@@ -86,6 +88,8 @@ type Stats struct {
 	HeapBytes     uint64 // bytes in the engine's own caches
 	Processes     uint64
 	Executables   uint64
+	WorkerStuck   uint64 // reads from targets that hang
+	FilesUnclosed uint64 // files of targets that are open because none of their file system can be closed
 	Evictions     uint64 // things dropped to stay in the memory budget (cumulative)
 }
 

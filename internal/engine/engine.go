@@ -51,6 +51,7 @@ type Engine struct {
 	origin   profile.Origin
 
 	jobs        *jobs
+	closer      *closer
 	executables *process.Executables[*executable]
 	table       *process.Table
 	states      map[*process.Process]*processState
@@ -178,7 +179,8 @@ func (e *Engine) open() (err error) {
 	e.comms = map[string]string{}
 	e.nameOnly = map[*process.File]*profile.Mapping{}
 	e.began = time.Now()
-	e.jobs = newJobs(e.log)
+	e.closer = newCloser(e.log)
+	e.jobs = newJobs(e.log, e.closer)
 	e.builder = e.newBuilder()
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()
@@ -220,6 +222,9 @@ func (e *Engine) close() {
 		e.out = nil
 	}
 	e.closeExecutables()
+	if e.closer != nil {
+		e.closer.wait(closeWait)
+	}
 	if e.kernel != nil {
 		if err := e.kernel.Close(); err != nil {
 			e.log.Warn("taking the programs out of the kernel", zap.Error(err))

@@ -46,7 +46,10 @@ type executable struct {
 
 // source is an executable's file, which is closed while nothing maps it and opened again when something does. Workers may
 // read meanwhile.
-type source struct{ file atomic.Pointer[os.File] }
+type source struct {
+	file   atomic.Pointer[os.File]
+	device device
+}
 
 // ReadAt implements io.ReaderAt.
 func (s *source) ReadAt(b []byte, off int64) (int, error) {
@@ -121,7 +124,7 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 		proc: e.proc, tables: e.kernel.Tables, candidates: x.File.Candidates(), id: x.File.ID, path: x.File.Path,
 		vdso: x.File.VDSO(), known: known,
 	}
-	e.jobs.submit(aboutFile(x.Serial, x.File, "unwind table"), loadTimeout,
+	e.jobs.submit(aboutOpening(x.Serial, x.File), loadTimeout,
 		func(ctx context.Context) (any, error) { return l.load(ctx) },
 		func(v any, err error) {
 			e.held.wake(x.File)
@@ -137,7 +140,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	if errors.Is(l.tableError, ebpf.ErrNoRoom) {
 		// The least used make room, and this one is tried again a little later.
 		e.executables.Evict(e.executables.Bytes() / 4 * 3)
-		e.closeLater(l)
+		e.closer.close(deviceOf(x.File.ID), l)
 		e.loadFailed(x, l.tableError)
 		return
 	}
@@ -168,7 +171,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 // reopened takes the file of an executable that is what it was. It is needed if the one before was closed.
 func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
 	if !closed(x) {
-		e.closeLater(l)
+		e.closer.close(deviceOf(x.File.ID), l)
 		return
 	}
 	x.Payload.file.file.Store(l.file)
@@ -196,7 +199,7 @@ func (e *Engine) letGo() {
 		case !x.Payload.symbols.busy():
 			delete(e.idle, x)
 			delete(e.withFile, x.Payload)
-			e.closeLater(x.Payload.file)
+			e.closer.closeSource(x.Payload.file)
 			e.executables.LetGo(x)
 		}
 	}
@@ -235,14 +238,9 @@ func (st *processState) mapsFile(f *process.File) bool {
 func (e *Engine) release(x *executable) {
 	delete(e.withFile, x)
 	if x.file != nil {
-		e.closeLater(x.file)
+		e.closer.closeSource(x.file)
 	}
 	e.kernel.Tables.Remove(x.table)
-}
-
-// closeLater closes what a target can make hang (a file on FUSE is flushed), apart from everything else.
-func (e *Engine) closeLater(c io.Closer) {
-	go func() { _ = c.Close() }() // it was only read
 }
 
 // unreadable stands for a file that could not be read: its name is all that is known.
@@ -263,7 +261,7 @@ func (e *Engine) closeExecutables() {
 		return
 	}
 	for x := range e.withFile {
-		e.closeLater(x.file)
+		e.closer.closeSource(x.file)
 	}
 	clear(e.withFile)
 }
@@ -303,7 +301,7 @@ func (l *loader) load(ctx context.Context) (*loaded, error) {
 	if l.known != nil && l.known.Same(id) {
 		return &loaded{identity: id, same: true, file: f}, nil
 	}
-	file := &source{}
+	file := &source{device: deviceOf(l.id)}
 	file.file.Store(f)
 	out, err := l.build(ctx, file, st.Size)
 	if err != nil {

@@ -39,6 +39,7 @@ type subject struct {
 	key   jobKey
 	group jobGroup
 	what  string // in words
+	opens bool   // a file, which has to be closed again
 }
 
 // aboutProcesses is for the list of all processes.
@@ -46,17 +47,26 @@ func aboutProcesses() subject { return subject{what: "list of processes"} }
 
 // aboutProcess is for jobs that read what /proc says of a process.
 func aboutProcess(pid uint32, what string) subject {
-	return subject{jobKey{pid: pid}, jobGroup{pid: pid}, fmt.Sprintf("%s of process %d", what, pid)}
+	return subject{key: jobKey{pid: pid}, group: jobGroup{pid: pid}, what: fmt.Sprintf("%s of process %d", what, pid)}
 }
 
-// aboutFile is for jobs that read a mapped file.
+// aboutOpening is for jobs that open a mapped file, and read its unwind information.
+func aboutOpening(serial uint64, f *process.File) subject {
+	s := aboutFile(serial, f, "unwind table")
+	s.opens = true
+	return s
+}
+
+// aboutFile is for jobs that read a mapped file that is open.
 func aboutFile(serial uint64, f *process.File, what string) subject {
-	return subject{jobKey{executable: serial}, jobGroup{device: deviceOf(f.ID)}, what + " of " + f.Path}
+	return subject{
+		key: jobKey{executable: serial}, group: jobGroup{device: deviceOf(f.ID)}, what: what + " of " + f.Path,
+	}
 }
 
 // aboutSelf is for jobs that have nothing to do with a target.
 func aboutSelf(serial uint64, what string) subject {
-	return subject{jobKey{executable: serial}, jobGroup{own: serial}, what}
+	return subject{key: jobKey{executable: serial}, group: jobGroup{own: serial}, what: what}
 }
 
 type (
@@ -77,6 +87,7 @@ const procPatience = 500 * time.Millisecond
 // workers of their own: a file system that hangs keeps none of them.
 type jobs struct {
 	log       *zap.Logger
+	closer    *closer
 	processes *queue
 	files     *queue
 	hanging   map[device]struct{} // that was logged
@@ -94,7 +105,7 @@ type pending struct {
 	then func(any, error)
 }
 
-func newJobs(log *zap.Logger) *jobs {
+func newJobs(log *zap.Logger, c *closer) *jobs {
 	queueOf := func(o worker.Options) *queue {
 		o.Jobs = 8192
 		o.Panicked = func(what string, err *worker.PanicError) {
@@ -105,6 +116,7 @@ func newJobs(log *zap.Logger) *jobs {
 	}
 	return &jobs{
 		log:       log,
+		closer:    c,
 		processes: queueOf(worker.Options{Workers: 2, Patience: procPatience}),
 		files:     queueOf(worker.Options{Workers: 4}),
 		hanging:   map[device]struct{}{},
@@ -116,6 +128,10 @@ func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Co
 	q := j.files
 	if about.key.executable == 0 {
 		q = j.processes
+	}
+	if about.opens && j.closer.hangs(about.group.device) {
+		then(nil, errUnclosed)
+		return
 	}
 	id, err := q.pool.Submit(worker.Job[jobKey, jobGroup, any]{
 		Key: about.key, Group: about.group, Timeout: timeout, What: about.what, Run: work,
@@ -158,6 +174,19 @@ func (j *jobs) drain() (some bool) {
 	}
 }
 
+// count adds what the workers did.
+func (j *jobs) count(s *Stats) {
+	for _, q := range []*queue{j.processes, j.files} {
+		w := q.pool.Stats()
+		s.WorkerTimeout += w.Timeouts
+		s.WorkerPanics += w.Panics
+		s.WorkerStuck += uint64(w.Stuck)
+		for why, n := range w.Refused {
+			s.WorkerRefused[why] += n
+		}
+	}
+}
+
 // note logs that a file system hangs, that too many do, and when that is over; each once.
 func (j *jobs) note(about subject, err error) {
 	d := about.group.device
@@ -185,7 +214,7 @@ func (j *jobs) note(about subject, err error) {
 	}
 }
 
-// close waits a little for what runs; what hangs is left behind. Nothing is done with the results any more.
+// close waits a little for what runs; what hangs is left behind. Results are closed, if they can be, and forgotten.
 func (j *jobs) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -193,7 +222,7 @@ func (j *jobs) close() {
 		q.pool.Close(ctx)
 		for r := range q.results() {
 			if c, ok := r.Value.(io.Closer); ok {
-				go func() { _ = c.Close() }() // it was only read
+				j.closer.close(q.waiting[r.ID].group.device, c)
 			}
 		}
 	}

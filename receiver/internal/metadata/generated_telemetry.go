@@ -31,6 +31,7 @@ type TelemetryBuilder struct {
 	ReceiverHostprofilesCacheSize         metric.Int64ObservableGauge
 	ReceiverHostprofilesEvictions         metric.Int64ObservableCounter
 	ReceiverHostprofilesExecutables       metric.Int64ObservableGauge
+	ReceiverHostprofilesFilesUnclosed     metric.Int64ObservableGauge
 	ReceiverHostprofilesFrames            metric.Int64ObservableCounter
 	ReceiverHostprofilesKernelMapSize     metric.Int64ObservableGauge
 	ReceiverHostprofilesKernelSkipped     metric.Int64ObservableCounter
@@ -49,6 +50,9 @@ type TelemetryBuilder struct {
 	ReceiverHostprofilesUnwindTableTime   metric.Float64ObservableCounter
 	ReceiverHostprofilesUnwindTables      metric.Int64ObservableCounter
 	ReceiverHostprofilesUserWalks         metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerPanics      metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerRefused     metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerStuck       metric.Int64ObservableGauge
 	ReceiverHostprofilesWorkerTimeouts    metric.Int64ObservableCounter
 }
 
@@ -99,6 +103,21 @@ func (builder *TelemetryBuilder) RegisterReceiverHostprofilesExecutablesCallback
 		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesExecutables, obs: o})
 		return nil
 	}, builder.ReceiverHostprofilesExecutables)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesFilesUnclosedCallback sets callback for observable ReceiverHostprofilesFilesUnclosed metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesFilesUnclosedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesFilesUnclosed, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesFilesUnclosed)
 	if err != nil {
 		return err
 	}
@@ -378,6 +397,51 @@ func (builder *TelemetryBuilder) RegisterReceiverHostprofilesUserWalksCallback(c
 	return nil
 }
 
+// RegisterReceiverHostprofilesWorkerPanicsCallback sets callback for observable ReceiverHostprofilesWorkerPanics metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesWorkerPanicsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesWorkerPanics, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesWorkerPanics)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesWorkerRefusedCallback sets callback for observable ReceiverHostprofilesWorkerRefused metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesWorkerRefusedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesWorkerRefused, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesWorkerRefused)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesWorkerStuckCallback sets callback for observable ReceiverHostprofilesWorkerStuck metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesWorkerStuckCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesWorkerStuck, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesWorkerStuck)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterReceiverHostprofilesWorkerTimeoutsCallback sets callback for observable ReceiverHostprofilesWorkerTimeouts metric.
 func (builder *TelemetryBuilder) RegisterReceiverHostprofilesWorkerTimeoutsCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -447,6 +511,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_hostprofiles_executables",
 		metric.WithDescription("Executables and libraries that are known. [Development]"),
 		metric.WithUnit("{executable}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesFilesUnclosed, err = builder.meter.Int64ObservableGauge(
+		"otelcol_receiver_hostprofiles_files_unclosed",
+		metric.WithDescription("Files of targets that are to be closed and are still open; many, and for long, if their file system does not answer. [Development]"),
+		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesFrames, err = builder.meter.Int64ObservableCounter(
@@ -555,6 +625,24 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_hostprofiles_user_walks",
 		metric.WithDescription("Samples whose walk was finished in user space. [Development]"),
 		metric.WithUnit("{sample}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesWorkerPanics, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_worker_panics",
+		metric.WithDescription("Reads from targets that ended in a panic, a defect of the receiver; the log has the stack. [Development]"),
+		metric.WithUnit("{panic}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesWorkerRefused, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_worker_refused",
+		metric.WithDescription("Reads from targets that were not tried, by reason. [Development]"),
+		metric.WithUnit("{read}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesWorkerStuck, err = builder.meter.Int64ObservableGauge(
+		"otelcol_receiver_hostprofiles_worker_stuck",
+		metric.WithDescription("Reads from targets that hang at present, each with a thread. [Development]"),
+		metric.WithUnit("{read}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesWorkerTimeouts, err = builder.meter.Int64ObservableCounter(
