@@ -5,6 +5,7 @@ package symbolize
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/elfsym"
@@ -21,8 +22,14 @@ const (
 	KindRust   = "rust"
 )
 
-// goTableBytes is about what a gopclntab.Table holds: its cache of file blocks and every 64th function's address.
-const goTableBytes = 256 << 10
+// maxNames bounds the bytes of all names of one executable: a hundred thousand functions with long names are fewer.
+const maxNames = 32 << 20
+
+// stringBytes is about what a name takes beside its bytes.
+const stringBytes = 48
+
+// ErrTooManyNames: an executable has used up what there is for its functions' names.
+var ErrTooManyNames = errors.New("too many names of functions")
 
 // Symbolizer names the addresses of one executable. It is for one goroutine at a time, holds no lock and no state outside
 // itself, so a goroutine that hangs in a read of the file hinders nobody.
@@ -30,6 +37,11 @@ type Symbolizer struct {
 	golang         *gopclntab.Table // nil if it is not Go
 	goFrom, goUpTo unwind.FileAddr
 	symbols        *elfsym.Table
+
+	// strings has each name once: many addresses share a function, and functions share files. They stay as long as the
+	// Symbolizer, which bytes counts.
+	strings map[string]string
+	bytes   int
 
 	// The last answer, since FrameKind is asked for the same address as Lookup.
 	last     unwind.FileAddr
@@ -39,7 +51,7 @@ type Symbolizer struct {
 // New reads f's tables. The Symbolizer is never nil: an error, which joins all that went wrong, says what it will not
 // find. That a file has no symbols is no error. f's reader must stay open as long as the Symbolizer is used.
 func New(f *elffile.File) (*Symbolizer, error) {
-	s := &Symbolizer{}
+	s := &Symbolizer{strings: map[string]string{}}
 	var opts elfsym.Options
 	golang, goErr := gopclntab.Find(f)
 	switch {
@@ -60,24 +72,28 @@ func New(f *elffile.File) (*Symbolizer, error) {
 // HasSymbols tells whether Lookup can find anything.
 func (s *Symbolizer) HasSymbols() bool { return s.golang != nil || s.symbols.Len() > 0 }
 
-// Bytes is about the memory that the Symbolizer holds.
+// Bytes is about the memory that the Symbolizer holds, with all names that Lookup returned.
 func (s *Symbolizer) Bytes() int {
-	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes()
+	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes() + s.bytes
 	if s.golang != nil {
-		n += goTableBytes
+		n += s.golang.Bytes()
 	}
 	return n
 }
 
+// LineBytes is the memory that a result of Lookup takes, but for its names: those are the Symbolizer's, and in its Bytes.
+func LineBytes(lines []unwind.Line) int { return cap(lines) * int(unsafe.Sizeof(unwind.Line{})) }
+
 // Lookup appends the places that the instruction at a stands for, innermost first; nothing if no symbol covers it. Only
-// Go code has lines and inlined calls. An error is one of reading the file.
+// Go code has lines and inlined calls, of which there are at most 63. Names have at most names.MaxName bytes, and each is
+// in memory once. An error is one of reading the file, or ErrTooManyNames.
 func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line, error) {
 	if s.golang != nil && a >= s.goFrom && a < s.goUpTo {
 		before := len(dst)
 		lines, ok := s.golang.Lookup(dst, a)
 		if ok && len(lines) > before {
 			s.last, s.lastKind = a, goKind(lines[len(lines)-1].Function)
-			return lines, nil
+			return s.keep(lines, before)
 		}
 	}
 	symbol, ok, err := s.symbols.Symbol(a)
@@ -91,7 +107,37 @@ func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line
 	if !symbol.PLT && names.IsRust(symbol.Name) {
 		s.lastKind = KindRust
 	}
-	return append(dst, unwind.Line{Function: symbol.Function()}), nil
+	return s.keep(append(dst, unwind.Line{Function: symbol.Function()}), len(dst))
+}
+
+// keep makes the names of the lines from first on the Symbolizer's.
+func (s *Symbolizer) keep(lines []unwind.Line, first int) ([]unwind.Line, error) {
+	for i := first; i < len(lines); i++ {
+		f := &lines[i].Function
+		for _, name := range []*string{&f.Name, &f.SystemName, &f.File} {
+			if !s.intern(name) {
+				clear(lines[first:])
+				return lines[:first], ErrTooManyNames
+			}
+		}
+	}
+	return lines, nil
+}
+
+// intern replaces a name by the one that is kept; false if there is no room for it.
+func (s *Symbolizer) intern(name *string) bool {
+	clipped := names.Clip(*name)
+	kept, ok := s.strings[clipped]
+	if !ok && clipped != "" {
+		if s.bytes+len(clipped)+stringBytes > maxNames {
+			return false
+		}
+		kept = strings.Clone(clipped) // it may be a part of something larger
+		s.strings[kept] = kept
+		s.bytes += len(kept) + stringBytes
+	}
+	*name = kept
+	return true
 }
 
 // goKind: the Go linker's table has C functions too if it linked them itself; they have no file.

@@ -4,6 +4,7 @@ package names
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ianlancetaylor/demangle"
 
@@ -17,31 +18,52 @@ const (
 	// maxDemangled is the power of two that bounds a demangled name in bytes: substitutions can double it with every few
 	// bytes of the mangled one.
 	maxDemangled = 14
+	// MaxName is the longest name in bytes that is made: anything can be a name, and they are kept.
+	MaxName = 4096
+
+	ellipsis = "…"
+	plt      = "@plt"
 )
+
+// Clip cuts a name at MaxName bytes, between two characters, and marks the cut with an ellipsis.
+func Clip(name string) string { return clip(name, MaxName) }
+
+func clip(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	end := limit - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end] + ellipsis
+}
 
 // Function returns the function that a symbol of this name stands for. Name is demangled (C++ by the Itanium ABI with
 // parameters, Rust in both manglings without the hash) and has no symbol version; a name that cannot be demangled is
-// left as it is. Bytes that are not UTF-8 become U+FFFD.
-func Function(symbol string) unwind.Function {
+// left as it is. Bytes that are not UTF-8 become U+FFFD, and what is longer than MaxName is cut.
+func Function(symbol string) unwind.Function { return function(symbol, MaxName) }
+
+func function(symbol string, limit int) unwind.Function {
 	symbol = strings.ToValidUTF8(symbol, "\uFFFD")
 	base := unversioned(symbol)
 	name, ok := demangled(base)
 	if !ok {
 		name = base
 	}
-	f := unwind.Function{Name: name}
+	f := unwind.Function{Name: clip(name, limit)}
 	if name != symbol {
-		f.SystemName = symbol
+		f.SystemName = clip(symbol, limit)
 	}
 	return f
 }
 
 // PLT returns the function that stands for a procedure linkage table's stub of the symbol, as disassemblers name it.
 func PLT(symbol string) unwind.Function {
-	f := Function(symbol)
-	f.Name += "@plt"
+	f := function(symbol, MaxName-len(plt))
+	f.Name += plt
 	if f.SystemName != "" {
-		f.SystemName = unversioned(f.SystemName) + "@plt"
+		f.SystemName = unversioned(f.SystemName) + plt
 	}
 	if f.SystemName == f.Name {
 		f.SystemName = ""

@@ -108,9 +108,28 @@ func TestHostileNames(t *testing.T) {
 		if d := time.Since(start); d > time.Second {
 			t.Errorf("%.40q took %v", in, d)
 		}
-		if len(f.Name) > max(len(in), 1<<maxDemangled) {
-			t.Errorf("%.40q became %d bytes", in, len(f.Name))
+		for _, name := range []string{f.Name, f.SystemName, PLT(in).Name, PLT(in).SystemName} {
+			if len(name) > MaxName {
+				t.Errorf("%.40q became %d bytes", in, len(name))
+			}
 		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	long := strings.Repeat("x", MaxName)
+	for in, want := range map[string]string{
+		"": "", "main": "main", long: long,
+		long + "y":               long[:MaxName-3] + "…",
+		long[:MaxName-4] + "äöü": long[:MaxName-4] + "…", // ä would be cut in two
+	} {
+		got := Clip(in)
+		if got != want {
+			t.Errorf("Clip(%.20q of %d bytes) = %q of %d", in, len(in), got[max(0, len(got)-20):], len(got))
+		}
+	}
+	if f := PLT(long + long); len(f.Name) > MaxName || !strings.HasSuffix(f.Name, "…@plt") {
+		t.Errorf("%d bytes", len(f.Name))
 	}
 }
 
@@ -131,6 +150,9 @@ func FuzzFunction(f *testing.F) {
 		}
 		if !utf8.ValidString(fn.Name) || !utf8.ValidString(fn.SystemName) || !utf8.ValidString(plt.Name) {
 			t.Fatalf("not UTF-8: %+v", fn)
+		}
+		if len(fn.Name) > MaxName || len(fn.SystemName) > MaxName || len(plt.Name) > MaxName || len(plt.SystemName) > MaxName {
+			t.Fatalf("%d and %d bytes", len(fn.Name), len(fn.SystemName))
 		}
 		if in != "" && fn.Name == "" {
 			t.Fatal("lost the name")

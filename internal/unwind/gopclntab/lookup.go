@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 	"strings"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -12,7 +13,11 @@ import (
 const (
 	sparseStep = 64
 	maxDepth   = 64 // lines of an address: 63 inlined calls, and the function
-	maxIntern  = 1024
+	// maxIntern bounds the file names that are shared, maxShared their bytes.
+	maxIntern = 1024
+	maxShared = 512
+	// internBytes is about what an entry of the map takes.
+	internBytes = 48
 )
 
 // inlinedCall is an entry of an inline tree.
@@ -117,6 +122,9 @@ func (t *Table) file(fn *function, off uint64) string {
 		return s
 	}
 	s, _ := t.cString(t.files, at)
+	if len(s) > maxShared {
+		return s
+	}
 	if t.intern == nil || len(t.intern) >= maxIntern {
 		t.intern = make(map[uint32]string)
 	}
@@ -164,4 +172,13 @@ func (t *Table) index() bool {
 	}
 	t.sparse = sparse
 	return true
+}
+
+// Bytes is about the memory that the Table holds.
+func (t *Table) Bytes() int {
+	n := int(unsafe.Sizeof(*t)) + len(t.mem.blocks)*blockSize + cap(t.mem.pair) + 4*cap(t.sparse)
+	for _, s := range t.intern {
+		n += internBytes + len(s)
+	}
+	return n
 }
