@@ -51,6 +51,7 @@ type Engine struct {
 	origin   profile.Origin
 
 	jobs        *jobs
+	builds      *builds
 	closer      *closer
 	executables *process.Executables[*executable]
 	table       *process.Table
@@ -65,7 +66,7 @@ type Engine struct {
 	giver   giver
 	builder *profile.Builder
 	spare   *profile.Builder // emptied, for the interval after this one
-	began   time.Time // of the interval that builder is for
+	began   time.Time        // of the interval that builder is for
 	reports []report
 	out     *sender
 
@@ -181,6 +182,7 @@ func (e *Engine) open() (err error) {
 	e.began = time.Now()
 	e.closer = newCloser(e.log)
 	e.jobs = newJobs(e.log, e.closer)
+	e.builds = newBuilds(e.cfg.MemoryBytes)
 	e.builder = e.newBuilder()
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()

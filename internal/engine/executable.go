@@ -122,7 +122,7 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 	}
 	l := loader{
 		proc: e.proc, tables: e.kernel.Tables, candidates: x.File.Candidates(), id: x.File.ID, path: x.File.Path,
-		vdso: x.File.VDSO(), known: known,
+		vdso: x.File.VDSO(), known: known, builds: e.builds,
 	}
 	e.jobs.submit(aboutOpening(x.Serial, x.File), loadTimeout,
 		func(ctx context.Context) (any, error) { return l.load(ctx) },
@@ -280,6 +280,7 @@ type loader struct {
 	path       string
 	vdso       bool
 	known      *process.Identity
+	builds     *builds
 }
 
 func (l *loader) load(ctx context.Context) (*loaded, error) {
@@ -332,16 +333,16 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols()}
 	out := &loaded{executable: x, tables: l.tables}
 	l.describe(x, elf)
-	table, info, err := tables.Build(elf) // what one source lacks, the others may have
-	if len(table.Rows) > 0 && ctx.Err() == nil {
-		var addErr error
-		x.table, addErr = l.tables.Add(table, goOffsets(info))
-		err = errors.Join(err, addErr)
-	}
-	if n := info.EHFrame.Malformed + info.DebugFrame.Malformed; n > 0 {
-		err = errors.Join(err, fmt.Errorf("%d malformed entries of call frame information left out", n))
-	}
-	out.tableError = err
+	// What one source lacks, the others may have.
+	out.tableError = l.builds.build(ctx, l.path, elf, func(table *unwind.Table, info tables.Info) (err error) {
+		if len(table.Rows) > 0 && ctx.Err() == nil {
+			x.table, err = l.tables.Add(table, goOffsets(info))
+		}
+		if n := info.EHFrame.Malformed + info.DebugFrame.Malformed; n > 0 {
+			err = errors.Join(err, fmt.Errorf("%d malformed entries of call frame information left out", n))
+		}
+		return err
+	})
 	out.took = time.Since(began)
 	return out, nil
 }

@@ -3,6 +3,7 @@
 package tables
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,6 +71,32 @@ func Build(f *elffile.File) (*unwind.Table, Info, error) {
 	b.fits()
 	b.info.Rows, b.info.Rules = len(b.t.Rows), len(b.t.Rules)
 	return b.t, b.info, errors.Join(b.errs...)
+}
+
+// Estimate is about what Build takes for a file, in bytes, by what its headers say: they may lie.
+func Estimate(f *elffile.File) (bytes uint64) {
+	add := func(n, factor uint64) {
+		if n > 1<<40/factor {
+			n = 1 << 40 / factor
+		}
+		bytes += n * factor
+	}
+	for i := range f.Sections {
+		switch s := &f.Sections[i]; s.Name {
+		case ".eh_frame", ".debug_frame":
+			add(s.Size, 5) // itself, its entries, the rows; LLVM's and rustc's libraries take four to five times of it
+		case ".zdebug_frame", ".gopclntab", ".data.rel.ro.gopclntab":
+			add(s.Size, 2)
+		}
+	}
+	if len(f.Sections) == 0 {
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_GNU_EH_FRAME {
+				add(p.FileSize, 24) // eight bytes for each function
+			}
+		}
+	}
+	return bytes
 }
 
 // defaultBudget is what a build takes at most if nobody says: enough for the largest programs.

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
+)
+
+// builds bounds the memory that the building of unwind tables takes, whatever the files are: each worker may build a small
+// table, and one of them a large one.
+type builds struct {
+	bytes uint64        // that one large build may take
+	large chan struct{} // held by it
+}
+
+const (
+	// buildShare is the part of all memory that a large build may take.
+	buildShare = 4
+	// smallShare is the part of that which is enough for a small one.
+	smallShare = 8
+)
+
+func newBuilds(memoryBytes uint64) *builds {
+	return &builds{bytes: memoryBytes / buildShare, large: make(chan struct{}, 1)}
+}
+
+// build makes the table of the file f at path, and has it used. The error joins use's, and what building lacked.
+func (b *builds) build(ctx context.Context, path string, f *elffile.File, use func(*unwind.Table, tables.Info) error) error {
+	if small := b.bytes / smallShare; tables.Estimate(f) <= small {
+		t, info, err := tables.Build(f.Within(elffile.NewBudget(path, small)))
+		var large *elffile.TooLargeError
+		if !errors.As(err, &large) {
+			return errors.Join(err, use(t, info))
+		}
+	}
+	release, err := b.acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting to build the unwind table of %s: %w", path, err)
+	}
+	defer release()
+	t, info, err := tables.Build(f.Within(elffile.NewBudget(path, b.bytes)))
+	return errors.Join(err, use(t, info))
+}
+
+// acquire waits until no other large build runs. One that hangs in a read is not waited for longer than its ctx.
+func (b *builds) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case b.large <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	once := sync.OnceFunc(func() { <-b.large })
+	stop := context.AfterFunc(ctx, once)
+	return func() { stop(); once() }, nil
+}
