@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -18,8 +19,8 @@ const (
 	symbolTimeout = 10 * time.Second
 	// linesPerExecutable bounds the cache of one executable.
 	linesPerExecutable = 1 << 17
-	// lineBytes is about what one entry of it takes.
-	lineBytes = 200
+	// entryBytes is about what one entry of it takes beside its lines.
+	entryBytes = 160
 )
 
 // symbolizer looks native frames up: (executable, address) is stable, so each is looked up once, on a worker, when it is first
@@ -48,6 +49,7 @@ type executableSymbols struct {
 	running bool
 	queued  bool
 	names   *symbolize.Symbolizer // used by one job at a time
+	bytes   int                   // of the lines in lru
 	evicted bool
 }
 
@@ -61,11 +63,13 @@ type symbolized struct {
 func (xs *executableSymbols) busy() bool { return xs.running || len(xs.wanted) > 0 }
 
 func newExecutableSymbols() *executableSymbols {
-	lru, err := simplelru.NewLRU[unwind.FileAddr, *symbolized](linesPerExecutable, nil)
-	if err != nil {
+	xs := &executableSymbols{}
+	gone := func(_ unwind.FileAddr, s *symbolized) { xs.bytes -= symbolize.LineBytes(s.lines) }
+	var err error
+	if xs.lru, err = simplelru.NewLRU(linesPerExecutable, gone); err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	return &executableSymbols{lru: lru}
+	return xs
 }
 
 // want has an address looked up unless it was.
@@ -155,7 +159,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 	xs.running = true
 	elf, names := w.payload.elf, xs.names
 	e.jobs.submit(aboutFile(w.payload.serial, w.x.File, "symbols"), symbolTimeout,
-		func(context.Context) (any, error) { return lookUp(elf, names, batch) },
+		func(ctx context.Context) (any, error) { return lookUp(ctx, elf, names, batch) },
 		func(v any, err error) {
 			xs.running = false
 			e.symbols.answered += uint64(len(batch))
@@ -181,35 +185,53 @@ func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult
 		e.count.SymbolErrors++
 		e.log.Warn("some symbols are missing", zapFile(w.x), zapError(r.degraded))
 	}
-	for i, a := range batch {
-		if s, ok := xs.lru.Peek(a); ok {
-			*s = r.found[i]
-		}
+	if r.failed != nil {
+		e.count.SymbolErrors++
+		e.log.Debug("looking symbols up", zapFile(w.x), zapError(r.failed))
 	}
+	xs.found(batch, r.found)
 	if !xs.evicted && w.x.Payload == w.payload {
-		e.executables.SetBytes(w.x, uint64(executableBytes+r.names.Bytes()+lineBytes*xs.lru.Len()))
+		e.executables.SetBytes(w.x, uint64(executableBytes+r.names.Bytes()+xs.size()))
 	}
 	if len(xs.wanted) > 0 {
 		e.startSymbolJob(w)
 	}
 }
 
+// found fills in what a batch of addresses stands for.
+func (xs *executableSymbols) found(batch []unwind.FileAddr, found []symbolized) {
+	for i, a := range batch {
+		if s, ok := xs.lru.Peek(a); ok {
+			xs.bytes += symbolize.LineBytes(found[i].lines) - symbolize.LineBytes(s.lines)
+			*s = found[i]
+		}
+	}
+}
+
+// size is what the cache takes; the names in it are the Symbolizer's.
+func (xs *executableSymbols) size() int { return xs.bytes + entryBytes*xs.lru.Len() }
+
 // symbolResult is a job's.
 type symbolResult struct {
 	names    *symbolize.Symbolizer
 	degraded error // sources of symbols that could not be read
+	failed   error // why an address could not be looked up, the last of those that could not
 	found    []symbolized
 }
 
-// lookUp runs on a worker.
-func lookUp(elf *elffile.File, names *symbolize.Symbolizer, batch []unwind.FileAddr) (any, error) {
+// lookUp runs on a worker, at most until ctx ends.
+func lookUp(ctx context.Context, elf *elffile.File, names *symbolize.Symbolizer, batch []unwind.FileAddr) (any, error) {
 	r := symbolResult{names: names, found: make([]symbolized, len(batch))}
 	if names == nil {
 		r.names, r.degraded = symbolize.New(elf)
 	}
 	for i, a := range batch {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("looking up %d addresses, %d of them done: %w", len(batch), i, err)
+		}
 		lines, err := r.names.Lookup(nil, a)
 		if err != nil {
+			r.failed = err
 			continue // this one stays unnamed
 		}
 		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a))}
