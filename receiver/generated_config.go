@@ -78,7 +78,7 @@ func NewDefaultOnCPUConfig() OnCPUConfig {
 
 // SymbolizationConfig naming of functions on the host.
 type SymbolizationConfig struct {
-	// Name the functions of native code from symbol tables and debug information; off leaves addresses and build ids for the backend.
+	// Name the functions of native code from symbol tables; off leaves addresses and build ids for the backend.
 	Enabled bool `mapstructure:"enabled"`
 	// prevent unkeyed literal initialization
 	_ struct{}

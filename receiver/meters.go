@@ -105,7 +105,9 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 	}
 
 	put(b.ReceiverHostprofilesUnwindTables, s.TablesBuilt)
-	put(b.ReceiverHostprofilesUnwindTableErrors, s.TableErrors)
+	for reason, n := range s.TableErrors {
+		put(b.ReceiverHostprofilesUnwindTableErrors, n, attribute.String("reason", engine.TableError(reason).String()))
+	}
 	o.ObserveFloat64(b.ReceiverHostprofilesUnwindTableTime, s.TableTime.Seconds(), metric.WithAttributes(m.receiver))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolHits, attribute.String("result", "hit"))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolMisses, attribute.String("result", "miss"))

@@ -95,7 +95,6 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		"Delivered":     value("samples_delivered"),
 		"KernelSkipped": value("kernel_skipped"),
 		"TablesBuilt":   value("unwind_tables"),
-		"TableErrors":   value("unwind_table_errors"),
 		"TableTime":     value("unwind_table_time") * float64(time.Second),
 		"SymbolHits":    value("symbol_lookups", attribute.String("result", "hit")),
 		"SymbolMisses":  value("symbol_lookups", attribute.String("result", "miss")),
@@ -132,6 +131,9 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 	}
 	for i, n := range s.Stops {
 		require.InDelta(t, float64(n), value("stacks", attribute.String("stop_reason", unwind.StopReason(i).String())), 0)
+	}
+	for i, n := range s.TableErrors {
+		require.InDelta(t, float64(n), value("unwind_table_errors", attribute.String("reason", engine.TableError(i).String())), 0)
 	}
 	for kind, n := range s.Frames {
 		require.InDelta(t, float64(n), value("frames", attribute.String("frame_type", kind)), 0)

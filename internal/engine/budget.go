@@ -2,7 +2,6 @@ package engine
 
 import (
 	"maps"
-	"slices"
 
 	"go.uber.org/zap"
 
@@ -96,11 +95,6 @@ func (e *Engine) publishStats() {
 	s.Evictions += e.table.Stats().Evicted
 	e.count.RingUsedBytes = 0
 	e.stats.Store(&s)
-}
-
-func median(v []uint64) uint64 {
-	slices.Sort(v)
-	return v[len(v)/2]
 }
 
 func zapFile(x *process.Executable[*executable]) zap.Field { return zap.String("file", x.File.Path) }

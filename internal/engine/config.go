@@ -70,7 +70,7 @@ type Stats struct {
 	Frames        map[string]uint64          // frames by runtime (profile.frame.type)
 	UnwindErrors  map[UnwindError]uint64     // failed steps
 	TablesBuilt   uint64                     // unwind tables
-	TableErrors   uint64                     // executables without a usable table
+	TableErrors   [TableErrors]uint64        // attempts that left an executable without a table, or without part of it
 	TableTime     time.Duration              // spent building tables
 	SymbolHits    uint64                     // (executable, address) found in the cache
 	SymbolMisses  uint64

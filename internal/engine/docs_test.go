@@ -21,6 +21,9 @@ func TestReasonsAreExplained(t *testing.T) {
 	for r := range LossReasons {
 		reasons = append(reasons, r.String())
 	}
+	for r := range TableErrors {
+		reasons = append(reasons, r.String())
+	}
 	for _, r := range reasons {
 		if !strings.Contains(string(text), "`"+r+"`") {
 			t.Errorf("docs/troubleshooting.md does not explain %s", r)

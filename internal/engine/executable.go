@@ -153,7 +153,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	e.count.TablesBuilt++
 	e.count.TableTime += l.took
 	if l.tableError != nil {
-		e.count.TableErrors++
+		e.count.TableErrors[TableIncomplete]++
 		e.log.Warn("building an unwind table", zap.String("file", x.File.Path), zap.Error(l.tableError))
 	}
 	l.executable.users = map[*processState]struct{}{}
@@ -211,7 +211,7 @@ func (e *Engine) loadFailed(x *process.Executable[*executable], err error) {
 	if closed(x) {
 		e.symbols.drop(x.Payload.symbols) // nobody will read them
 	}
-	e.count.TableErrors++
+	e.count.TableErrors[tableErrorOf(err)]++
 	e.log.Debug("reading an executable", zap.String("file", x.File.Path), zap.Error(err))
 	e.mappingsOf(x.File)
 }

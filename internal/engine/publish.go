@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"maps"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -64,7 +66,7 @@ func (e *Engine) publishProcess(st *processState) bool {
 	st.retryPoll = e.polls + retryPolls
 	// one process that takes more than its share does not drive out the others
 	if errors.Is(err, ebpf.ErrNoRoom) && len(mappings) <= e.kernel.Processes.Capacity()/8 {
-		e.unpublishOldest()
+		e.unpublishOldest(len(mappings))
 	}
 	e.log.Debug("telling BPF of a process", zap.Uint32("pid", p.PID), zap.Error(err))
 	return true
@@ -107,21 +109,22 @@ func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.Mappe
 	return out
 }
 
-// unpublishOldest makes room in the kernel: the half of the processes that was not sampled for longest becomes unknown to BPF.
-func (e *Engine) unpublishOldest() {
-	var ticks []uint64
-	for _, st := range e.published {
-		ticks = append(ticks, st.sampledTick)
-	}
-	if len(ticks) == 0 {
-		return
-	}
-	limit := median(ticks)
-	for _, st := range e.published {
-		if st.sampledTick <= limit {
-			e.unpublish(st)
-			e.count.Evictions++
+// unpublishOldest makes room in the kernel for a process with so many mappings, and a little more: BPF forgets what was not
+// sampled for longest. What was sampled in this tick stays: if all of it runs, forgetting one for another would only cost
+// both their tables' use, and who has no room is walked in user space.
+func (e *Engine) unpublishOldest(mappings int) {
+	need := mappings + e.kernel.Processes.Capacity()/32
+	idle := slices.DeleteFunc(slices.Collect(maps.Values(e.published)), func(st *processState) bool {
+		return st.sampledTick >= e.ticks
+	})
+	slices.SortFunc(idle, func(a, b *processState) int { return cmp.Compare(a.sampledTick, b.sampledTick) })
+	for _, st := range idle {
+		if need <= 0 {
+			return
 		}
+		need -= max(1, len(st.p.Mappings()))
+		e.unpublish(st)
+		e.count.Evictions++
 	}
 }
 

@@ -605,7 +605,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesUnwindTableErrors, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_hostprofiles_unwind_table_errors",
-		metric.WithDescription("Executables for which no unwind table could be built. [Development]"),
+		metric.WithDescription("Attempts that left an executable without an unwind table or without part of it, by reason. [Development]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

@@ -298,7 +298,7 @@ func AssertEqualReceiverHostprofilesUnwindErrors(t *testing.T, tt *componenttest
 func AssertEqualReceiverHostprofilesUnwindTableErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_hostprofiles_unwind_table_errors",
-		Description: "Executables for which no unwind table could be built. [Development]",
+		Description: "Attempts that left an executable without an unwind table or without part of it, by reason. [Development]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
