@@ -163,9 +163,12 @@ func (e *Engine) shutdown(ctx context.Context) {
 	}
 	e.count.Lost[LostShutdown] += uint64(e.out.abandon())
 	e.publishStats()
-	s := e.stats.Load()
+	s, lost := e.stats.Load(), uint64(0)
+	for _, n := range s.Lost {
+		lost += n
+	}
 	e.log.Info("profiling has ended", zap.Uint64("samples_taken", s.Taken), zap.Uint64("samples_delivered", s.Delivered),
-		zap.Uint64("samples_lost", s.Taken-s.Delivered))
+		zap.Uint64("samples_lost", lost))
 }
 
 // await keeps working until done, the deadline or the end of ctx.

@@ -127,8 +127,10 @@ func TestFilesLetGo(t *testing.T) {
 	for i, r := range runs {
 		samples := all.Samples.PID(r.pid)
 		delivered(t, fmt.Sprintf("run %d", i), samples.Count(), r.cpu)
+		// in user mode: exec and exit take longer on a busy machine
+		samples = samples.Where(func(s analysis.Sample) bool { return !s.Kernel() })
 		named := samples.Where(func(s analysis.Sample) bool { return hasName(s, "main") })
-		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.95)
+		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.97)
 	}
 }
 

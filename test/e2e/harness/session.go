@@ -3,9 +3,11 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,7 +56,28 @@ type Result struct {
 	MaxPayload int     // bytes, marshalled
 	Problems   []error // violations of conformance
 	Metrics    Metrics // just before the end
+	Balance    Balance // after it
 	Logs       []string
+}
+
+// Balance is what the receiver says at its end of all samples.
+type Balance struct {
+	Taken     int `json:"samples_taken"`
+	Delivered int `json:"samples_delivered"`
+	Lost      int `json:"samples_lost"`
+}
+
+// balance reads it from the receiver's last words.
+func balance(logs []string) (b Balance, err error) {
+	for _, line := range logs {
+		if _, fields, ok := strings.Cut(line, "profiling has ended"); ok {
+			if err := json.Unmarshal([]byte(strings.TrimSpace(fields)), &b); err != nil {
+				return b, fmt.Errorf("reading the balance %q: %w", fields, err)
+			}
+			return b, nil
+		}
+	}
+	return b, errors.New("the receiver's log has no balance")
 }
 
 // Options say how to start a session.
@@ -198,5 +221,7 @@ func (s *Session) Stop() (Result, error) {
 	defer s.mu.Unlock()
 	s.result.Logs = s.logs.lines()
 	s.result.Metrics = metrics
-	return s.result, errors.Join(metricsErr, err)
+	var balanceErr error
+	s.result.Balance, balanceErr = balance(s.result.Logs)
+	return s.result, errors.Join(metricsErr, err, balanceErr)
 }
