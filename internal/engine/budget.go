@@ -7,11 +7,15 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 )
 
 // stateBytes is about what the engine keeps of a process that was sampled.
 const stateBytes = 640
+
+// pdataFactor is about how much larger a payload is in memory than marshalled.
+const pdataFactor = 3
 
 // heapBytes estimates what the engine's caches hold.
 func (e *Engine) heapBytes() uint64 {
@@ -22,6 +26,9 @@ func (e *Engine) heapBytes() uint64 {
 	}
 	if e.spare != nil {
 		n += uint64(e.spare.Bytes())
+	}
+	if e.out != nil {
+		n += pdataFactor * uint64(e.out.bytes)
 	}
 	if e.kallsyms != nil {
 		n += uint64(e.kallsyms.Bytes())
@@ -40,7 +47,18 @@ func (e *Engine) keepBudget() {
 		e.table.Shrink(e.table.Bytes() / 2) // it counts its evictions itself
 		e.forgetRemoved()
 	}
+	if over() { // what waits for symbols goes out without them
+		for _, r := range e.reports {
+			e.flush(r)
+		}
+		e.reports = nil
+	}
 	e.freeTables()
+}
+
+// overspent tells whether there is no memory for another payload.
+func (e *Engine) overspent(p profile.Payload) bool {
+	return e.heapBytes()+pdataFactor*uint64(p.Bytes) > e.cfg.MemoryBytes/2
 }
 
 // explainNamespaces decides how pids are translated.

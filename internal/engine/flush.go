@@ -48,7 +48,7 @@ func (e *Engine) flushAll(now time.Time, wait func(done func() bool)) {
 	e.beginFlush(now)
 	for _, r := range e.reports {
 		for _, p := range e.payloads(r) {
-			wait(e.out.hasRoom)
+			wait(func() bool { return e.out.hasRoom() && (e.out.queued == 0 || !e.overspent(p)) })
 			e.send(p)
 		}
 	}
@@ -62,6 +62,11 @@ func (e *Engine) flush(r report) {
 }
 
 func (e *Engine) send(p profile.Payload) {
+	if e.out.queued > 0 && e.overspent(p) {
+		e.count.Lost[LostMemory] += uint64(p.Samples)
+		e.log.Warn("the memory budget is spent and the next consumer too slow: samples dropped", zap.Int("samples", p.Samples))
+		return
+	}
 	if !e.out.send(p) {
 		e.count.Lost[LostQueueFull] += uint64(p.Samples)
 		e.log.Warn("the next consumer is too slow: samples dropped", zap.Int("samples", p.Samples))

@@ -77,6 +77,7 @@ func (e *Engine) readKernelSymbols() {
 const (
 	kernelSerial = 1<<64 - 1 - iota
 	giveBackSerial
+	trimSerial
 )
 
 func readKernel(old *kallsyms.Table, known map[string]*profile.Mapping) (any, error) {

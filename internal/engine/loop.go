@@ -92,6 +92,15 @@ const (
 	maxHouseInterval = 10 * time.Second
 )
 
+// trimTicks is how often kernel memory that holds no table any more is given back.
+const trimTicks = 6
+
+func (e *Engine) trimTables() {
+	tables := e.kernel.Tables
+	e.jobs.submit(aboutSelf(trimSerial, "kernel memory without tables"), time.Minute,
+		func(context.Context) (any, error) { tables.Trim(); return nil, nil }, func(any, error) {})
+}
+
 func houseInterval(report time.Duration) time.Duration {
 	return min(max(report, minHouseInterval), maxHouseInterval)
 }
@@ -107,6 +116,9 @@ func (e *Engine) keepHouse(now time.Time) {
 	e.identifyAgain()
 	e.sweep()
 	e.refreshKernelSymbols(now)
+	if e.ticks%trimTicks == 0 {
+		e.trimTables()
+	}
 	e.publishStats()
 }
 

@@ -32,11 +32,13 @@ type sender struct {
 	ended   chan struct{}
 	queued  int // payloads handed over and not yet answered
 	pending int // samples in them
+	bytes   int // marshalled
 }
 
 // delivery is what became of a payload.
 type delivery struct {
 	samples int
+	bytes   int // marshalled
 	err     error
 }
 
@@ -55,10 +57,10 @@ func (s *sender) run(sink Sink) {
 	defer close(s.ended)
 	for p := range s.in {
 		if err := s.ctx.Err(); err != nil {
-			s.out <- delivery{p.Samples, err}
+			s.out <- delivery{p.Samples, p.Bytes, err}
 			continue
 		}
-		s.out <- delivery{p.Samples, s.offer(sink, p)}
+		s.out <- delivery{p.Samples, p.Bytes, s.offer(sink, p)}
 		s.refusal.Store(nil)
 	}
 }
@@ -110,6 +112,7 @@ func (s *sender) send(p profile.Payload) bool {
 	s.in <- p
 	s.queued++
 	s.pending += p.Samples
+	s.bytes += p.Bytes
 	return true
 }
 
@@ -118,6 +121,7 @@ func (s *sender) done() <-chan delivery { return s.out }
 func (s *sender) answered(d delivery) {
 	s.queued--
 	s.pending -= d.samples
+	s.bytes -= d.bytes
 }
 
 func (s *sender) idle() bool { return s.pending == 0 }

@@ -136,6 +136,9 @@ const maxVariants = 16
 // fileBytes is about what a file without payload takes.
 const fileBytes = 640
 
+// fileCost is about what this one takes: its path, which may have 4 KiB, is also that of its candidates.
+func fileCost(f *File) uint64 { return fileBytes + uint64(len(f.Path)) }
+
 // Acquire returns the file that a mapping is of, with one more reference; pid is remembered as a way to open it.
 func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 	f := x.find(m)
@@ -184,7 +187,7 @@ func (x *Executables[T]) newExecutable(f *File) *Executable[T] {
 	x.serial++
 	e := &Executable[T]{Serial: x.serial, File: f, lastUse: x.tick}
 	f.owner = e
-	x.bytes += fileBytes
+	x.bytes += fileCost(f)
 	return e
 }
 
@@ -296,7 +299,7 @@ func (x *Executables[T]) replace(e *Executable[T]) *Executable[T] {
 	x.drop(e)
 	e.replaced = true
 	x.unused.Remove(e)
-	x.bytes -= fileBytes
+	x.bytes -= fileCost(f)
 	n := x.newExecutable(f)
 	n.state, n.checking, n.checkTick = Opening, true, x.tick
 	if f.refs == 0 {
@@ -410,7 +413,7 @@ func (x *Executables[T]) evictUnused() {
 	x.drop(e)
 	// Processes that were removed, and samples that wait, may still point here: there is nothing to be had any more.
 	e.replaced, e.state, e.permanent = true, Failed, true
-	x.bytes -= fileBytes
+	x.bytes -= fileCost(e.File)
 	x.count--
 	x.forget(e.File)
 }

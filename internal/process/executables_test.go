@@ -106,7 +106,7 @@ func TestOpening(t *testing.T) {
 	if got := x.Opened(e, Identity{Size: 1}); got != e {
 		t.Error("the first opening replaces nothing")
 	}
-	if !x.SetPayload(e, "table", 1000) || e.State() != Ready || e.Err() != nil || x.Bytes() != fileBytes+1000 {
+	if !x.SetPayload(e, "table", 1000) || e.State() != Ready || e.Err() != nil || x.Bytes() != fileCost(e.File)+1000 {
 		t.Errorf("state %d, %d bytes", e.State(), x.Bytes())
 	}
 	if x.StartOpening(e) {
@@ -169,10 +169,10 @@ func TestReplacedInPlace(t *testing.T) {
 	if got := x.TakeEvicted(); len(got) != 1 || got[0].Payload != "old" || got[0].Executable != old {
 		t.Errorf("%+v", got)
 	}
-	if x.SetPayload(old, "late", 5) || x.Bytes() != fileBytes {
+	if x.SetPayload(old, "late", 5) || x.Bytes() != fileCost(old.File) {
 		t.Errorf("a replaced executable takes no payload; %d bytes", x.Bytes())
 	}
-	if !x.SetPayload(n, "new", 10) || x.Bytes() != fileBytes+10 || x.Stats().Replaced != 1 {
+	if !x.SetPayload(n, "new", 10) || x.Bytes() != fileCost(n.File)+10 || x.Stats().Replaced != 1 {
 		t.Errorf("%d bytes", x.Bytes())
 	}
 }

@@ -58,7 +58,7 @@ func checkFiles[T any](x *Executables[T], refs map[*File]int) error {
 		for ; f != nil; f = f.next {
 			n++
 			e := x.Of(f)
-			bytes += fileBytes + e.bytes
+			bytes += fileCost(f) + e.bytes
 			if f.key != key || f.refs != refs[f] {
 				return fmt.Errorf("file %q has %d references, want %d", f.Path, f.refs, refs[f])
 			}

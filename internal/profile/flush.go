@@ -15,6 +15,7 @@ type Payload struct {
 	Profiles pprofile.Profiles
 	// Samples is the number of events in it, as counted by Add.
 	Samples int
+	Bytes   int // marshalled
 }
 
 // flush is the state of one Flush.
@@ -272,7 +273,8 @@ func (f *flush) split() (payloads []Payload, lost int, over bool) {
 	p := newPlan(f)
 	emit := func() {
 		out := f.emit(p, len(payloads))
-		if f.measure(out.Profiles)+p.size.references > f.b.opt.PayloadBytes {
+		out.Bytes = f.measure(out.Profiles)
+		if out.Bytes+p.size.references > f.b.opt.PayloadBytes {
 			over = true
 		}
 		payloads = append(payloads, out)
