@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/process"
@@ -78,10 +79,11 @@ type Engine struct {
 	bootID       string
 	pidNamespace uint32 // inode, if it isn't the initial one
 	polls        uint64
-	published    map[uint32]*processState                      // what BPF knows, by pid in the initial namespace
-	dirty        map[*processState]struct{}                    // BPF is to be told of
-	withFile     map[*executable]struct{}                      // to be closed
-	idle         map[*process.Executable[*executable]]struct{} // nothing maps them: to be closed when their symbols are read
+	published    map[uint32]*processState                         // what BPF knows, by pid in the initial namespace
+	dirty        map[*processState]struct{}                       // BPF is to be told of
+	withFile     map[*executable]*process.Executable[*executable] // to be closed
+	maxFiles     int                                              // how many of them
+	idle         map[*process.Executable[*executable]]struct{}    // nothing maps them: to be closed when their symbols are read
 	comms        map[string]string
 	containers   containers
 	nameOnly     map[*process.File]*profile.Mapping // files that could not be read
@@ -175,7 +177,8 @@ func (e *Engine) open() (err error) {
 	e.dirty = map[*processState]struct{}{}
 	e.published = map[uint32]*processState{}
 	e.containers = containers{}
-	e.withFile = map[*executable]struct{}{}
+	e.withFile = map[*executable]*process.Executable[*executable]{}
+	e.maxFiles = maxOpenFiles()
 	e.idle = map[*process.Executable[*executable]]struct{}{}
 	e.comms = map[string]string{}
 	e.nameOnly = map[*process.File]*profile.Mapping{}
@@ -199,6 +202,15 @@ func (e *Engine) open() (err error) {
 	e.readKernelSymbols()
 	e.scanProcesses()
 	return nil
+}
+
+// maxOpenFiles is how many executables' files are kept open: half of the descriptors that the collector may have.
+func maxOpenFiles() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 512
+	}
+	return int(min(limit.Cur/2, 1<<16))
 }
 
 // close takes everything out of the kernel; any of it may not be there.

@@ -163,7 +163,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 		return
 	}
 	if l.executable.file != nil {
-		e.withFile[l.executable] = struct{}{}
+		e.withFile[l.executable] = n
 	}
 	e.mappingsOf(n.File)
 }
@@ -175,7 +175,7 @@ func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
 		return
 	}
 	x.Payload.file.file.Store(l.file)
-	e.withFile[x.Payload] = struct{}{}
+	e.withFile[x.Payload] = x
 	e.startSymbolJob(wanting{x, x.Payload}) // it may have waited for this
 }
 
@@ -198,11 +198,26 @@ func (e *Engine) letGo() {
 			delete(e.idle, x)
 		case !x.Payload.symbols.busy():
 			delete(e.idle, x)
-			delete(e.withFile, x.Payload)
-			e.closer.closeSource(x.Payload.file)
-			e.executables.LetGo(x)
+			e.closeFile(x)
 		}
 	}
+	// Beyond a share of the descriptors that the collector may have, files are closed that are mapped: they are opened again
+	// when an address is to be named.
+	for _, x := range e.withFile {
+		if len(e.withFile) <= e.maxFiles {
+			break
+		}
+		if ready(x) && x.Payload.file.open() && !x.Payload.symbols.busy() {
+			e.closeFile(x)
+			e.count.Evictions++
+		}
+	}
+}
+
+// closeFile lets go of an executable's file; what was read of it stays.
+func (e *Engine) closeFile(x *process.Executable[*executable]) {
+	delete(e.withFile, x.Payload)
+	e.closer.closeSource(x.Payload.file)
 }
 
 func (e *Engine) loadFailed(x *process.Executable[*executable], err error) {

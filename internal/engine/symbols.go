@@ -146,8 +146,11 @@ func (e *Engine) startSymbolJob(w wanting) {
 		return
 	}
 	if !w.payload.file.open() { // nothing mapped it for a while; the job starts when it is open again
-		if !xs.evicted && e.executables.StartOpening(w.x) {
-			e.load(w.x)
+		if !xs.evicted && !w.x.Checking() {
+			e.executables.LetGo(w.x)
+			if e.executables.StartOpening(w.x) {
+				e.load(w.x)
+			}
 		}
 		if xs.evicted || !w.x.Checking() {
 			e.symbols.drop(xs) // it can't be opened, or not yet: whoever sees these addresses again asks again

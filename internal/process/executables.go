@@ -400,7 +400,7 @@ func (x *Executables[T]) noteIdle(e *Executable[T]) {
 	}
 }
 
-// LetGo tells that e's file is not open any more. Before more is read of it, it has to be looked at again, see StartOpening.
+// LetGo tells that e's file is not open any more, and that it is to be opened again, see StartOpening.
 func (x *Executables[T]) LetGo(e *Executable[T]) { e.recheck = true }
 
 // evictUnused forgets the file that was unused longest.

@@ -131,6 +131,7 @@ func TestFilesLetGo(t *testing.T) {
 		samples = samples.Where(func(s analysis.Sample) bool { return !s.Kernel() })
 		named := samples.Where(func(s analysis.Sample) bool { return hasName(s, "main") })
 		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.97)
+		show(t, analysis.Judge(program, samples))
 	}
 }
 
