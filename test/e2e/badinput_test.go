@@ -110,6 +110,7 @@ func TestFilesLetGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it may be unmounted already
 	s := start(t, harness.Options{Keep: ours(dir)})
+	warmUp()
 	program := copyTo(t, build(t, "c"), dir)
 	var runs []ran
 	for range 2 {
