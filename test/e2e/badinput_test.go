@@ -110,7 +110,6 @@ func TestFilesLetGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it may be unmounted already
 	s := start(t, harness.Options{Keep: ours(dir)})
-	warmUp()
 	program := copyTo(t, build(t, "c"), dir)
 	var runs []ran
 	for range 2 {
@@ -128,11 +127,8 @@ func TestFilesLetGo(t *testing.T) {
 	for i, r := range runs {
 		samples := all.Samples.PID(r.pid)
 		delivered(t, fmt.Sprintf("run %d", i), samples.Count(), r.cpu)
-		// in user mode: exec and exit take longer on a busy machine
-		samples = samples.Where(func(s analysis.Sample) bool { return !s.Kernel() })
 		named := samples.Where(func(s analysis.Sample) bool { return hasName(s, "main") })
-		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.97)
-		show(t, analysis.Judge(program, samples))
+		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.95)
 	}
 }
 
