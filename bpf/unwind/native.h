@@ -231,6 +231,13 @@ INLINE int find_cfa(struct walk *w, const struct rule *r, __u64 *cfa)
 	return 0;
 }
 
+/*
+ * offset2 of a CFA_REG rule for code that Go's signal handler made the interrupted code call, on
+ * arm64: the interrupted code goes on at an instruction that it has not executed yet, and its link
+ * register lies at CFA-16 (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18 to 1.27).
+ */
+#define INTERRUPTED 2
+
 /* A step by a table's rule of the kinds that compute a CFA. */
 INLINE int cfa_step(struct walk *w, const struct rule *r)
 {
@@ -279,6 +286,12 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	set_reg(w, REG_SP, cfa);
 	w->pc = strip_pac(ra);
 	w->flags = FRAME_RETURN;
+#if defined(__TARGET_ARCH_arm64)
+	if (r->cfa == CFA_REG && r->offset2 == INTERRUPTED) {
+		set_reg_lazy(w, REG_LR, cfa - 16);
+		w->flags = 0;
+	}
+#endif
 	return STEP_FRAME;
 }
 

@@ -16,6 +16,11 @@ const armAddress = 1<<48 - 1
 // gopclntab.OtherStack.
 const otherStack = 1
 
+// interrupted in an arm64 CFAReg rule's Offset2 says that Go's signal handler made the caller call this code: the caller
+// goes on at an instruction that it has not executed yet, and its link register lies at CFA-16. runtime.asyncPreempt is
+// such code (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18 to 1.27).
+const interrupted = 2
+
 // step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
 func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
@@ -61,6 +66,9 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	w.restore(&next, w.fp(), r.FP, r.FPOffset, cfa)
 	if w.arch == unwind.ArchAMD64 {
 		w.restore(&next, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
+	} else if r.CFA == unwind.CFAReg && r.Offset2 == interrupted {
+		next.flags, next.exact = 0, true
+		w.restore(&next, unwind.ARM64LR, unwind.SaveAtCFA, -2, cfa)
 	}
 	return next, 0, true
 }

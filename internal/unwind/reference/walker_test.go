@@ -199,6 +199,45 @@ func TestARM64(t *testing.T) {
 	}
 }
 
+// TestInterrupted comes from code that Go's signal handler made two functions call: one with a frame, whose last executed
+// instruction is a function's last, and a leaf, whose return address is the link register that the handler pushed.
+func TestInterrupted(t *testing.T) {
+	const sp, fp, lr = unwind.ARM64SP, unwind.ARM64FP, unwind.ARM64LR
+	leaf := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, RA: unwind.RAReg, RAOffset: lr}
+	frame := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 32, RAOffset: -4, FP: unwind.SaveAtCFA, FPOffset: -5}
+	before := leaf // the call's prologue
+	before.Offset, before.Offset2 = 16, interrupted
+	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: interrupted, RAOffset: -6,
+		FP: unwind.SaveAtCFA, FPOffset: -7}
+	mem := memory{words: map[unwind.Addr]uint64{
+		0x7ff8: 0x7777, 0x8000: 0x1010, 0x8020: 0x1024, // after its prologue: return address, the link register
+		0x8030: 0x1034, 0x8028: 0x8888, // what the function with a frame saved
+	}}
+	for _, c := range []struct {
+		name string
+		code code
+		lr   uint64
+		sp   uint64
+		want []unwind.RawFrame
+		stop unwind.StopReason
+	}{
+		{"a leaf, before the prologue", code{0x1000: before, 0x1010: leaf, 0x1020: root}, 0x1010, 0x8020,
+			frames(0x1000, 0, 0x1010, 0, 0x1024, uint64(ret)), unwind.StopRoot},
+		{"a leaf, after the prologue", code{0x1000: after, 0x1010: leaf, 0x1020: root}, 1, 0x8000,
+			frames(0x1000, 0, 0x1010, 0, 0x1024, uint64(ret)), unwind.StopRoot},
+		{"a frame", code{0x1000: after, 0x1010: frame, 0x1030: root}, 1, 0x8000,
+			frames(0x1000, 0, 0x1010, 0, 0x1034, uint64(ret)), unwind.StopRoot},
+		{"the link register is not followed further", code{0x1000: before, 0x1010: leaf, 0x1020: leaf}, 0x1010, 0x8020,
+			frames(0x1000, 0, 0x1010, 0, 0x1024, uint64(ret)), unwind.StopNoProgress},
+	} {
+		var w Walker
+		got, stop := w.Walk(regs(0x1000, map[int]uint64{sp: c.sp, fp: 0x9000, lr: c.lr}), unwind.ArchARM64, mem, c.code, nil, 100)
+		if !slices.Equal(got, c.want) || stop != c.stop {
+			t.Errorf("%s: %v, %x; want %v, %x", c.name, stop, got, c.stop, c.want)
+		}
+	}
+}
+
 // TestSignalARM64 restores every register from a signal frame, on another stack.
 func TestSignalARM64(t *testing.T) {
 	const frame = 0x20000
