@@ -51,6 +51,7 @@ enum stop_reason {
 	STOP_STALE,
 	STOP_RUNTIME,
 	STOP_RING_BUSY,
+	STOP_ELSEWHERE,
 };
 
 /* A frame's first word carries its runtime and flags above the address: user addresses have at most

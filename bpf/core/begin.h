@@ -69,6 +69,10 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 		return 0;
 	}
 	set_user_regs(w, regs);
+	if (pid_ns_inode && !h->ns_pid) { /* user space can't read its mappings: no copy for it */
+		stop(w, STOP_ELSEWHERE);
+		return 0;
+	}
 
 	p = bpf_map_lookup_elem(&processes, &h->pid);
 	if (!p || p->start_time != h->start_time || p->exec_id != h->exec_id) {

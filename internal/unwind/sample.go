@@ -79,13 +79,15 @@ const (
 	StopRuntime
 	// StopRingBusy: the copied top of the stack ended early, because the sample ring was filling up.
 	StopRingBusy
+	// StopElsewhere: the process is not in the collector's pid namespace, so nothing can be read of it.
+	StopElsewhere
 
 	StopReasons // how many there are
 )
 
 var stopNames = [StopReasons]string{
 	"root", "no_user_stack", "address_space_gone", "max_frames", "tail_calls", "no_process", "no_mapping", "no_table",
-	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime", "ring_busy",
+	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime", "ring_busy", "other_pid_namespace",
 }
 
 // String returns the reason as it stands in metrics and attributes.

@@ -89,12 +89,14 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestPIDNamespace profiles from within a pid namespace: processes there have the pids that they have there.
+// TestPIDNamespace profiles from within a pid namespace: processes there have the pids that they have there. Of processes
+// outside there is nothing but their share of the CPUs.
 func TestPIDNamespace(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("not supported: a new pid namespace takes root")
 	}
 	program := build(t, "c")
+	outside := run(t, build(t, "c-static"), workloads.Limits{})
 	c := startChild(t, harness.ChildOptions{
 		Below: cache(t), MountProc: true, Run: program.Path, Limits: workloads.Limits{CPU: truthCPU},
 	}, func(cmd *exec.Cmd) {
@@ -105,6 +107,16 @@ func TestPIDNamespace(t *testing.T) {
 		t.Errorf("the workload's pid is %d, not one of a new namespace", r.PID)
 	}
 	judge(t, ran{built: program, pid: r.PID, cpu: r.CPU}, r.Samples.PID(r.PID))
+	others := r.Samples.PID(outside.PID())
+	if others.Count() < frequency {
+		t.Errorf("%d samples of a process outside", others.Count())
+	}
+	for _, s := range others {
+		if s.StopReason != "other_pid_namespace" || len(s.User()) > 0 {
+			t.Errorf("a sample of a process outside stops for %q, after %d user frames", s.StopReason, len(s.User()))
+			break
+		}
+	}
 }
 
 // bpfObjects lists what the kernel holds.

@@ -242,6 +242,7 @@ const (
 	LoopStopReasonSTOP_STALE       LoopStopReason = 14
 	LoopStopReasonSTOP_RUNTIME     LoopStopReason = 15
 	LoopStopReasonSTOP_RING_BUSY   LoopStopReason = 16
+	LoopStopReasonSTOP_ELSEWHERE   LoopStopReason = 17
 )
 
 type LoopTrigger uint32

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
 	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
 )
@@ -22,7 +23,7 @@ const childVariable = "HOSTPROFILES_E2E_CHILD"
 
 // ChildOptions say what a child does.
 type ChildOptions struct {
-	Below string // only samples of executables below this folder are reported
+	Below string // only samples of executables below this folder are reported, and those of processes outside the pid namespace
 	// Run is a workload that the child itself starts, for Limits; its pid as the child sees it is reported.
 	Run    string
 	Limits workloads.Limits
@@ -147,7 +148,9 @@ func profile(o ChildOptions, ready io.Writer) (r ChildResult, err error) {
 	}
 	s, err := Start(context.Background(), Options{
 		ReportInterval: o.Interval,
-		Keep:           func(s analysis.Sample) bool { return strings.HasPrefix(s.Executable, o.Below) },
+		Keep: func(s analysis.Sample) bool {
+			return strings.HasPrefix(s.Executable, o.Below) || s.StopReason == unwind.StopElsewhere.String()
+		},
 	})
 	if _, writeErr := ready.Write([]byte{0}); writeErr != nil || err != nil {
 		return r, errors.Join(err, writeErr)
