@@ -41,10 +41,15 @@ const (
 	regionBytes = 1 + 2 + 1 + 1 + 1 + 4
 	// What comes up on the way is bounded as well, far above what real code has: places that are still to be followed of one
 	// function, its instructions, the functions with jump tables, and the calls that do not return.
-	maxPending    = 1 << 15
-	maxLog        = 1 << 18
-	maxJumpTables = 1 << 14
-	maxEnds       = 1 << 16
+	maxPending    = 1 << 13
+	maxLog        = 1 << 17
+	maxJumpTables = 1 << 12
+	maxEnds       = 1 << 15
+	// wayBytes is what all of that takes at most for a byte of code, and maxWay altogether.
+	wayBytes = 24
+	maxWay   = 18 << 20
+	// targetBytes is about what a call's target takes, while the set of them grows.
+	targetBytes = 96
 )
 
 // Stats says what was found.
@@ -133,6 +138,13 @@ type analyzer struct {
 	trials  int
 	found   []found
 	stats   Stats
+
+	// Buffers of walks, used again by the next one: garbage would count as much as they do.
+	current      place
+	strong, weak []place
+	log          []int
+	noted        []uint16
+	chains       [][]callEnd
 }
 
 // Find returns rules for code of f's executable segments where t has none. Errors are those of reading.
@@ -164,7 +176,8 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	for _, r := range a.regions {
 		a.rest(r)
 	}
-	return a.table(), a.stats, nil
+	t, err := a.table()
+	return t, a.stats, err
 }
 
 // read reads the regions.
@@ -183,6 +196,9 @@ func (a *analyzer) read(t *unwind.Table) error {
 		}
 	}
 	slices.SortFunc(spans, func(x, y [2]unwind.FileAddr) int { return cmp.Compare(x[0], y[0]) })
+	if err := a.f.Budget().Take(a.ways(), "ways through code"); err != nil {
+		return err
+	}
 	var end unwind.FileAddr
 	for _, x := range spans {
 		lo := max(x[0], end)
@@ -206,6 +222,9 @@ func (a *analyzer) read(t *unwind.Table) error {
 	}
 	return nil
 }
+
+// ways is what walks take at most, in bytes.
+func (a *analyzer) ways() uint64 { return min(wayBytes*a.stats.Code, maxWay) }
 
 // region is the region that holds an address.
 func (a *analyzer) region(at unwind.FileAddr) *region {
@@ -249,8 +268,10 @@ func (a *analyzer) number(s state) uint16 {
 	return n
 }
 
-// table makes rows of the states.
-func (a *analyzer) table() *unwind.Table {
+// table makes rows of the states; it is good as far as it goes if there are too many.
+func (a *analyzer) table() (*unwind.Table, error) {
+	a.strong, a.weak, a.log, a.noted, a.chains, a.ends = nil, nil, nil, nil, nil, nil // the rows need the room
+	a.f.Budget().Give(a.ways())
 	b := tablebuild.Builder{Budget: a.f.Budget()}
 	rules := make([]unwind.Rule, len(a.states))
 	for i, s := range a.states[1:] {
@@ -278,5 +299,10 @@ func (a *analyzer) table() *unwind.Table {
 		}
 		add(r.at+unwind.FileAddr(len(r.code)), unwind.Rule{})
 	}
-	return b.Table(end)
+	for _, r := range a.regions {
+		a.f.Budget().Give(uint64(len(r.code)) * regionBytes)
+	}
+	a.regions, a.found = nil, nil
+	t := b.Table(end)
+	return t, b.Err()
 }

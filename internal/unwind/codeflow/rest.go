@@ -20,6 +20,7 @@ func (a *analyzer) rest(r *region) {
 func (a *analyzer) jumps(r *region) map[int][]state {
 	jumps := map[int][]state{}
 	function := 0
+	var s state // one for all instructions: it escapes
 	for off := 0; off < len(r.code); {
 		n := r.state[off]
 		if r.start[off] {
@@ -29,7 +30,7 @@ func (a *analyzer) jumps(r *region) map[int][]state {
 			off++
 			continue
 		}
-		s := a.states[n]
+		s = a.states[n]
 		_, f, _, _ := a.m.step(&s, r.code[off:], r.at+unwind.FileAddr(off))
 		if list := jumps[function]; f == flowIndirect && len(list) < maxJumps && !slices.Contains(list, s) &&
 			(list != nil || len(jumps) < maxJumpTables) {
@@ -45,12 +46,13 @@ func (a *analyzer) pass(r *region, jumps map[int][]state) (found bool) {
 	// What lies before went somewhere else, and only padding came since. A region may begin inside a function.
 	ended := (r.at+unwind.FileAddr(a.m.padding(r.code)))%16 == 0
 	function := 0
+	var s state
 	for off := 0; off < len(r.code); {
 		if r.start[off] {
 			function = off
 		}
 		if n := r.state[off]; n != 0 {
-			s := a.states[n]
+			s = a.states[n]
 			_, f, _, _ := a.m.step(&s, r.code[off:], r.at+unwind.FileAddr(off))
 			off += int(r.size[off])
 			ended = f == flowEnd || f == flowReturn || f == flowJump || f == flowIndirect ||
@@ -77,7 +79,9 @@ func (a *analyzer) block(r *region, off int, states []state) bool {
 	for _, s := range slices.Backward(states) {
 		w := a.newTrial(r, nil)
 		w.brief = true
-		if w.run(off, s) == nothingWrong && !w.broken && w.fits {
+		wrong := w.run(off, s)
+		w.done()
+		if wrong == nothingWrong && !w.broken && w.fits {
 			a.follow(r, off, s)
 			return true
 		}

@@ -27,6 +27,8 @@ func (a *analyzer) findStarts() error {
 		}
 	}
 	a.start(a.f.Entry)
+	held := a.f.Budget().Used()
+	defer func() { a.f.Budget().Keep(held) }()
 	seen := map[unwind.FileAddr]bool{}
 	buf := make([]byte, 64<<10)
 	left := uint64(maxCallers)
@@ -42,7 +44,8 @@ func (a *analyzer) findStarts() error {
 				return err
 			}
 			a.m.calls(b, g.VAddr+unwind.FileAddr(off), func(target unwind.FileAddr) {
-				if a.region(target) != nil && len(seen) < maxTargets {
+				if a.region(target) != nil && !seen[target] && len(seen) < maxTargets &&
+					a.f.Budget().Take(targetBytes, "calls") == nil {
 					seen[target] = true
 				}
 			})

@@ -11,23 +11,29 @@ import (
 // one can be found it is made a function's start, and everything is done again.
 func (a *analyzer) follow(r *region, off int, s state) {
 	for range maxRetries {
-		w := walk{a: a, r: r}
+		w := walk{a: a, r: r, log: a.log[:0]}
 		wrong := w.run(off, s)
+		a.log = w.log
 		if wrong < 0 {
+			w.done()
 			return
 		}
-		noted := make([]uint16, len(w.log))
-		for i, o := range w.log { // trials look at what was found before
-			noted[i], r.state[o] = r.state[o], 0
+		noted := a.noted[:0]
+		for _, o := range w.log { // trials look at what was found before
+			noted = append(noted, r.state[o])
+			r.state[o] = 0
 		}
+		a.noted = noted
 		cut := w.cut(wrong, maxDepth)
 		if cut < 0 || len(a.ends) >= maxEnds {
 			for i, o := range w.log {
 				r.state[o] = noted[i]
 			}
+			w.done()
 			return
 		}
 		end := w.chain[cut].off
+		w.done()
 		a.ends[r.at+unwind.FileAddr(end)] = true
 		end += a.m.padding(r.code[end:])
 		r.start[end] = true
@@ -53,9 +59,9 @@ func (a *analyzer) plausible(r *region, off, depth int) trialResult {
 	}
 	r.trial[off] = trialNone // while it is being judged
 	result := trialNone
-	ends := map[int]bool{}
+	var ends cuts
 	for range maxCuts {
-		w := a.newTrial(r, ends)
+		w := a.newTrial(r, &ends)
 		wrong := w.run(off, a.m.entry())
 		if wrong == nothingWrong && !w.broken {
 			if result = trialEndless; w.returned {
@@ -63,25 +69,41 @@ func (a *analyzer) plausible(r *region, off, depth int) trialResult {
 			}
 		}
 		if wrong < 0 {
+			w.done()
 			break
 		}
 		cut := w.cut(wrong, depth-1)
 		if cut < 0 {
+			w.done()
 			break
 		}
-		ends[w.chain[cut].off] = true
+		ends.add(w.chain[cut].off)
+		w.done()
 	}
 	r.trial[off] = result
 	return result
 }
 
+// cuts are the ends of calls that a trial takes for such as do not return.
+type cuts struct {
+	at [maxCuts]int
+	n  int
+}
+
+func (c *cuts) add(off int) {
+	c.at[c.n] = off
+	c.n++
+}
+
+func (c *cuts) has(off int) bool { return c != nil && slices.Contains(c.at[:c.n], off) }
+
 // walk follows ways from one instruction on.
 type walk struct {
 	a      *analyzer
 	r      *region
-	trial  int          // the number of a trial, which notes no states; 0 for others
-	length int          // of a trial, in instructions
-	ends   map[int]bool // in a trial: calls that do not return
+	trial  int   // the number of a trial, which notes no states; 0 for others
+	length int   // of a trial, in instructions
+	ends   *cuts // in a trial: calls that do not return
 
 	log      []int     // where states were noted
 	chain    []callEnd // calls that were passed
@@ -92,10 +114,13 @@ type walk struct {
 	fits  bool
 }
 
-func (a *analyzer) newTrial(r *region, ends map[int]bool) walk {
+func (a *analyzer) newTrial(r *region, ends *cuts) walk {
 	a.trials++
 	return walk{a: a, r: r, trial: a.trials, ends: ends}
 }
+
+// done lets another walk have the buffer of this one, which has run.
+func (w *walk) done() { w.a.chains = append(w.a.chains, w.chain) }
 
 // callEnd is where a call ends, and what was passed before it.
 type callEnd struct{ off, before int }
@@ -117,14 +142,18 @@ const (
 // run follows everything that is reached from off. It returns nothingWrong, or the last call passed on a way that cannot
 // be, or brokenAtOnce. Behind calls it goes on last, since not all of them return.
 func (w *walk) run(off int, s state) (wrong int) {
-	strong, weak := []place{{off, s, noCall}}, []place(nil)
+	strong, weak := append(w.a.strong[:0], place{off, s, noCall}), w.a.weak[:0]
+	defer func() { w.a.strong, w.a.weak = strong, weak }()
+	if n := len(w.a.chains); n > 0 {
+		w.chain, w.a.chains = w.a.chains[n-1][:0], w.a.chains[:n-1]
+	}
+	p := &w.a.current
 	for {
-		var p place
 		switch {
 		case len(strong) > 0:
-			p, strong = strong[len(strong)-1], strong[:len(strong)-1]
+			*p, strong = strong[len(strong)-1], strong[:len(strong)-1]
 		case len(weak) > 0:
-			p, weak = weak[len(weak)-1], weak[:len(weak)-1]
+			*p, weak = weak[len(weak)-1], weak[:len(weak)-1]
 		default:
 			return nothingWrong
 		}
@@ -132,13 +161,13 @@ func (w *walk) run(off int, s state) (wrong int) {
 			if p.off >= len(w.r.code) || p.off != off && w.r.start[p.off] {
 				break
 			}
-			if w.conflict(p) {
+			if w.conflict(*p) {
 				if p.call == noCall {
 					return brokenAtOnce
 				}
 				return p.call
 			}
-			if !w.visit(p) {
+			if !w.visit(*p) {
 				break
 			}
 			at := w.r.at + unwind.FileAddr(p.off)
@@ -166,7 +195,7 @@ func (w *walk) run(off int, s state) (wrong int) {
 				strong = append(strong, place{int(d), p.s, p.call})
 			}
 			p.off += size
-			if f == flowCall && !w.ends[p.off] && !w.a.ends[at+unwind.FileAddr(size)] && len(weak) < maxPending {
+			if f == flowCall && !w.ends.has(p.off) && !w.a.ends[at+unwind.FileAddr(size)] && len(weak) < maxPending {
 				w.chain = append(w.chain, callEnd{p.off, p.call})
 				weak = append(weak, place{p.off, p.s, len(w.chain) - 1})
 			}

@@ -63,15 +63,24 @@ func Build(f *elffile.File) (*unwind.Table, Info, error) {
 	if f.Budget() == nil {
 		f = f.Within(elffile.NewBudget("file", defaultBudget))
 	}
-	b := builder{f: f, budget: f.Budget(), held: f.Budget().Used(), t: &unwind.Table{}}
+	b := builder{f: f, budget: f.Budget(), t: &unwind.Table{}}
+	before := b.budget.Used()
+	if err := b.budget.Take(min(fixedBytes, b.budget.Left()/8), "rules and buffers"); err != nil {
+		return b.t, b.info, err
+	}
+	b.held = b.budget.Used()
 	b.golang()
 	b.frames()
 	b.code()
 	coverReturns(b.t)
 	b.fits()
+	b.budget.Keep(before + tablebuild.Bytes(b.t))
 	b.info.Rows, b.info.Rules = len(b.t.Rows), len(b.t.Rules)
 	return b.t, b.info, errors.Join(b.errs...)
 }
+
+// fixedBytes is what is not counted piece by piece, since it is small whatever the file is: rules, their index, buffers.
+const fixedBytes = 4 << 20
 
 // Estimate is about what Build takes for a file, in bytes, by what its headers say: they may lie.
 func Estimate(f *elffile.File) (bytes uint64) {
