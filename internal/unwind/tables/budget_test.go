@@ -152,8 +152,8 @@ func ehHeader() part {
 	return part{".eh_frame_hdr", elf.SHT_PROGBITS, 0, 0x100, uint64(len(data)), data}
 }
 
-// build builds within a budget and returns by how much the heap grew at most meanwhile.
-func buildWithin(f *elffile.File, budget uint64) (tab *unwind.Table, info Info, err error, grown int64) {
+// buildWithin builds within a budget and returns by how much the heap grew at most meanwhile.
+func buildWithin(f *elffile.File, budget uint64) (tab *unwind.Table, info Info, grown int64, err error) {
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -175,7 +175,7 @@ func buildWithin(f *elffile.File, budget uint64) (tab *unwind.Table, info Info, 
 	}()
 	tab, info, err = Build(f.Within(elffile.NewBudget("hostile", budget)))
 	close(stop)
-	return tab, info, err, <-peak - before
+	return tab, info, <-peak - before, err
 }
 
 // TestHostileMemory builds tables of files that are made to take memory.
@@ -231,7 +231,7 @@ func TestHostileMemory(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := write(t, c.sections, c.parts()...)
-			tab, info, err, grown := buildWithin(f, c.budget)
+			tab, info, grown, err := buildWithin(f, c.budget)
 			t.Logf("%d rows, %d rules, heap +%d KiB, %v", info.Rows, info.Rules, grown>>10, err)
 			if uint64(max(grown, 0)) > c.budget {
 				t.Errorf("the heap grew by %d MiB, the budget is %d", grown>>20, c.budget>>20)

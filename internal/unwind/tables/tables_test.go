@@ -159,7 +159,13 @@ func FuzzBuild(f *testing.F) {
 		if err != nil {
 			return
 		}
-		tab, _, _ := Build(file)
-		check(t, tab)
+		for _, bytes := range []uint64{64 << 20, 1 << 20, 100 << 10} {
+			budget := elffile.NewBudget("file", bytes)
+			tab, _, _ := Build(file.Within(budget))
+			check(t, tab)
+			if budget.Used() != tablebuild.Bytes(tab) {
+				t.Fatalf("%d bytes in use, the table has %d", budget.Used(), tablebuild.Bytes(tab))
+			}
+		}
 	})
 }
