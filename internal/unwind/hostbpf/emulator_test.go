@@ -1,28 +1,20 @@
 package hostbpf_test
 
 import (
-	"bufio"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"net"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
-// emulator is a statically linked arm64 program under QEMU's user-mode emulation, controlled by GDB's remote protocol
-// ("GDB Remote Serial Protocol" of GDB's manual).
+// emulator is a statically linked arm64 program.
 type emulator struct {
+	*unwindtest.Emulator
 	t      *testing.T
-	conn   net.Conn
-	in     *bufio.Reader
 	code   tape.Code
 	loaded mapped
 	regs   unwind.Registers
@@ -31,30 +23,9 @@ type emulator struct {
 
 func emulate(t *testing.T, im images, program string, plain bool, args ...string) *emulator {
 	t.Helper()
-	unwindtest.Need(t, "qemu-aarch64")
-	socket := filepath.Join(t.TempDir(), "gdb")
-	cmd := exec.Command("qemu-aarch64", append([]string{"-g", socket, program}, args...)...)
-	cmd.Env = []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // by a signal
-	})
-	e := &emulator{t: t}
-	var err error
-	for range 200 {
-		if e.conn, err = net.Dial("unix", socket); err == nil {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatalf("connecting to QEMU: %v", err)
-	}
-	e.in = bufio.NewReader(e.conn)
-	e.ask("qXfer:features:read:target.xml:0,ffb") // or it refuses to set registers one by one
+	env := []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
+	e := &emulator{Emulator: unwindtest.Emulate(t, env, append([]string{program}, args...)...), t: t}
+	e.Ask("qXfer:features:read:target.xml:0,ffb") // or it refuses to set registers one by one
 	i := im.load(t, program, "", plain)
 	for _, s := range i.segments {
 		if !s.Exec {
@@ -69,47 +40,6 @@ func emulate(t *testing.T, im images, program string, plain bool, args ...string
 	return e
 }
 
-// ask sends a packet and returns the answer: $data#checksum both ways, each acknowledged by a plus sign.
-func (e *emulator) ask(packet string) string {
-	e.t.Helper()
-	sum := byte(0)
-	for _, c := range []byte(packet) {
-		sum += c
-	}
-	_ = e.conn.SetDeadline(time.Now().Add(time.Minute)) // a failure shows below
-	if _, err := fmt.Fprintf(e.conn, "$%s#%02x", packet, sum); err != nil {
-		e.t.Fatalf("asking QEMU %s: %v", packet, err)
-	}
-	if _, err := e.in.ReadString('$'); err != nil {
-		e.t.Fatalf("asking QEMU %s: %v", packet, err)
-	}
-	answer, err := e.in.ReadString('#')
-	if err != nil {
-		e.t.Fatalf("asking QEMU %s: %v", packet, err)
-	}
-	if _, err := e.in.Discard(2); err != nil {
-		e.t.Fatalf("asking QEMU %s: %v", packet, err)
-	}
-	if _, err := e.conn.Write([]byte("+")); err != nil {
-		e.t.Fatalf("asking QEMU %s: %v", packet, err)
-	}
-	return strings.TrimSuffix(answer, "#")
-}
-
-// Read implements unwind.Memory.
-func (e *emulator) Read(a unwind.Addr, b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), 1024)
-		got, err := hex.DecodeString(e.ask(fmt.Sprintf("m%x,%x", uint64(a), n)))
-		if err != nil || len(got) != n {
-			return fmt.Errorf("reading %d bytes at %#x: not there", n, a)
-		}
-		copy(b, got)
-		a, b = a+unwind.Addr(n), b[n:]
-	}
-	return nil
-}
-
 // stopped takes the registers after the program has stopped as the answer says.
 func (e *emulator) stopped(answer string) {
 	e.t.Helper()
@@ -120,15 +50,10 @@ func (e *emulator) stopped(answer string) {
 	if !strings.HasPrefix(answer, "T05") && !strings.HasPrefix(answer, "S05") {
 		e.t.Fatalf("the program stopped: %q", answer)
 	}
-	b, err := hex.DecodeString(strings.ReplaceAll(e.ask("g"), "x", "0"))
-	if err != nil || len(b) < 33*8 {
-		e.t.Fatalf("reading registers: %d bytes, %v", len(b), err)
+	var err error
+	if e.regs, err = e.Registers(); err != nil {
+		e.t.Fatal(err)
 	}
-	for i := range 32 {
-		e.regs.Reg[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
-	e.regs.Known = ^uint32(0)
-	e.regs.PC = unwind.Addr(binary.LittleEndian.Uint64(b[32*8:]))
 }
 
 // leave steps over a breakpoint instruction, at which the pc stays.
@@ -140,7 +65,7 @@ func (e *emulator) leave() {
 	e.regs.PC += 4
 	var pc [8]byte
 	binary.LittleEndian.PutUint64(pc[:], uint64(e.regs.PC))
-	if ok := e.ask(fmt.Sprintf("P20=%x", pc)); ok != "OK" {
+	if ok := e.Ask(fmt.Sprintf("P20=%x", pc)); ok != "OK" {
 		e.t.Fatalf("setting the pc: %q", ok)
 	}
 }
@@ -148,7 +73,7 @@ func (e *emulator) leave() {
 func (e *emulator) run() {
 	e.t.Helper()
 	e.leave()
-	if e.stopped(e.ask("c")); e.done {
+	if e.stopped(e.Ask("c")); e.done {
 		e.t.Fatal("the program ended before its breakpoint")
 	}
 }
@@ -156,7 +81,7 @@ func (e *emulator) run() {
 func (e *emulator) step() (ended bool) {
 	e.t.Helper()
 	e.leave()
-	e.stopped(e.ask("s"))
+	e.stopped(e.Ask("s"))
 	return e.done
 }
 
@@ -169,11 +94,11 @@ func (e *emulator) breakAt(function string) {
 				continue
 			}
 			point := fmt.Sprintf("0,%x,4", uint64(at))
-			if ok := e.ask("Z" + point); ok != "OK" {
+			if ok := e.Ask("Z" + point); ok != "OK" {
 				e.t.Fatalf("setting a breakpoint: %q", ok)
 			}
 			e.run()
-			if ok := e.ask("z" + point); ok != "OK" {
+			if ok := e.Ask("z" + point); ok != "OK" {
 				e.t.Fatalf("removing a breakpoint: %q", ok)
 			}
 			if e.regs.PC != at {

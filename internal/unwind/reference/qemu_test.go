@@ -1,15 +1,11 @@
 package reference
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,36 +18,18 @@ import (
 // emulator runs a static arm64 program under QEMU's user-mode emulation and talks to its GDB stub (GDB manual, appendix
 // "GDB Remote Serial Protocol").
 type emulator struct {
-	t    *testing.T
-	conn net.Conn
-	r    *bufio.Reader
-	img  *image
-	lo   unwind.Addr // the code
-	hi   unwind.Addr
+	*unwindtest.Emulator
+	t   *testing.T
+	img *image
+	lo  unwind.Addr // the code
+	hi  unwind.Addr
 
 	stack []byte
 	base  unwind.Addr
 }
 
 func emulate(t *testing.T, path string) *emulator {
-	unwindtest.Need(t, "qemu-aarch64")
-	socket := filepath.Join(t.TempDir(), "gdb")
-	cmd := exec.Command("qemu-aarch64", "-cpu", "max", "-g", socket, path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	e := &emulator{t: t}
-	var err error
-	for end := time.Now().Add(10 * time.Second); e.conn == nil; time.Sleep(20 * time.Millisecond) {
-		if e.conn, err = net.Dial("unix", socket); err != nil && time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-	e.r = bufio.NewReaderSize(e.conn, 1<<16)
+	e := &emulator{Emulator: unwindtest.Emulate(t, os.Environ(), "-cpu", "max", path), t: t}
 	r, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -72,44 +50,13 @@ func emulate(t *testing.T, path string) *emulator {
 	return e
 }
 
-// ask sends a packet, $data#checksum, and returns the answer's data.
-func (e *emulator) ask(data string) string {
-	sum := byte(0)
-	for _, c := range []byte(data) {
-		sum += c
-	}
-	if _, err := fmt.Fprintf(e.conn, "$%s#%02x", data, sum); err != nil {
-		e.t.Fatal(err)
-	}
-	_ = e.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := e.r.ReadString('$'); err != nil {
-		e.t.Fatal(err)
-	}
-	answer, err := e.r.ReadString('#')
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if _, err := e.r.Discard(2); err != nil {
-		e.t.Fatal(err)
-	}
-	if _, err := e.conn.Write([]byte("+")); err != nil {
-		e.t.Fatal(err)
-	}
-	return answer[:len(answer)-1]
-}
-
 // Read implements unwind.Memory.
 func (e *emulator) Read(a unwind.Addr, b []byte) error {
 	if d := uint64(a - e.base); a >= e.base && d < uint64(len(e.stack)) && uint64(len(b)) <= uint64(len(e.stack))-d {
 		copy(b, e.stack[d:])
 		return nil
 	}
-	got, err := hex.DecodeString(e.ask(fmt.Sprintf("m%x,%x", uint64(a), len(b))))
-	if err != nil || len(got) != len(b) {
-		return errors.New("cannot read")
-	}
-	copy(b, got)
-	return nil
+	return e.Emulator.Read(a, b)
 }
 
 // Find implements Lookup.
@@ -121,17 +68,13 @@ func (e *emulator) Find(a unwind.Addr) (Code, unwind.StopReason, bool) {
 }
 
 func (e *emulator) registers() *unwind.Registers {
-	b, err := hex.DecodeString(e.ask("g")[:33*16])
+	r, err := e.Registers()
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	r := unwind.Registers{Known: ^uint32(0), PC: unwind.Addr(binary.LittleEndian.Uint64(b[32*8:]))}
-	for i := range r.Reg {
-		r.Reg[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
 	sp := r.Reg[unwind.ARM64SP]
 	e.base = unwind.Addr(sp)
-	if e.stack, err = hex.DecodeString(e.ask(fmt.Sprintf("m%x,%x", sp, 512))); err != nil {
+	if e.stack, err = hex.DecodeString(e.Ask(fmt.Sprintf("m%x,%x", sp, 512))); err != nil {
 		e.stack = nil
 	}
 	return &r
@@ -167,9 +110,9 @@ type armCall struct{ ra, sp uint64 }
 func emulated(t *testing.T, path, symbols string, limit time.Duration) {
 	e := emulate(t, path)
 	main := symbolValue(t, symbols, "main")
-	e.ask(fmt.Sprintf("Z0,%x,4", main))
-	e.ask("c")
-	e.ask(fmt.Sprintf("z0,%x,4", main))
+	e.Ask(fmt.Sprintf("Z0,%x,4", main))
+	e.Ask("c")
+	e.Ask(fmt.Sprintf("z0,%x,4", main))
 	r := e.registers()
 	if uint64(r.PC) != main {
 		t.Fatalf("stopped at %#x, not at main", uint64(r.PC))
@@ -184,7 +127,7 @@ func emulated(t *testing.T, path, symbols string, limit time.Duration) {
 	steps, guesses, longjmp, failures := 0, 0, 0, 0
 	for end := time.Now().Add(limit); time.Now().Before(end) && failures < 5; steps++ {
 		before := r
-		if answer := e.ask("s"); !strings.HasPrefix(answer, "T") && !strings.HasPrefix(answer, "S") {
+		if answer := e.Ask("s"); !strings.HasPrefix(answer, "T") && !strings.HasPrefix(answer, "S") {
 			break // the program has ended
 		}
 		r = e.registers()
