@@ -2,7 +2,6 @@ package top
 
 import (
 	"path"
-	"strconv"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
@@ -83,7 +82,7 @@ func (d *dictionary) function(location int32) function {
 	frameType, ok := d.attribute(l.AttributeIndices(), attrFrameType)
 	name := d.lineName(l)
 	if name == "" {
-		name = d.addressName(l)
+		name = d.fileName(l)
 	}
 	return function{name: clean(name), kernel: ok && frameType.Str() == "kernel"}
 }
@@ -101,16 +100,12 @@ func (d *dictionary) lineName(l pprofile.Location) string {
 	return d.string(f.SystemNameStrindex())
 }
 
-// addressName names a location by its file and address. Zero means none for both.
-func (d *dictionary) addressName(l pprofile.Location) string {
-	name := "0x" + strconv.FormatUint(l.Address(), 16)
+// fileName names code without a name by its file: one line for each of its addresses would hide how hot it is.
+func (d *dictionary) fileName(l pprofile.Location) string {
 	if file := d.file(l); file != "" {
-		return path.Base(file) + "!" + name
+		return path.Base(file) + " (no symbols)"
 	}
-	if l.Address() == 0 {
-		return "?"
-	}
-	return name
+	return "(code without a file)" // JIT code, mostly
 }
 
 func (d *dictionary) file(l pprofile.Location) string {

@@ -38,7 +38,7 @@ func (c *Config) Validate() error {
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		Interval: 5 * time.Second,
+		Interval: 10 * time.Second,
 		Rows:     20,
 	}
 }

@@ -101,8 +101,23 @@ func (t table) title(b *strings.Builder, now time.Time) {
 		parts = append(parts, strings.TrimSpace(t.kind.name+" "+t.amount(u.total)))
 	}
 	parts = append(parts, count(uint64(len(u.processes)), "process"),
-		"kernel "+percent(u.kernel, u.total), "incomplete "+percent(u.incomplete, u.total))
+		"kernel "+percent(u.kernel, u.total), "incomplete "+percent(u.incomplete, u.total)+t.mostlyBroken())
 	b.WriteString(t.style.paint(bold, cut(strings.Join(parts, "   "), t.limit(0))) + "\n")
+}
+
+// mostlyBroken says whose stacks are incomplete for which reason, if it is much.
+func (t table) mostlyBroken() string {
+	worst := 0.0
+	var of brokenStack
+	for b, weight := range t.usage.broken {
+		if weight > worst || weight == worst && cmp.Or(cmp.Compare(b.process, of.process), cmp.Compare(b.reason, of.reason)) < 0 {
+			worst, of = weight, b
+		}
+	}
+	if worst < t.usage.total/50 {
+		return ""
+	}
+	return fmt.Sprintf(" (mostly %s: %s)", cmp.Or(of.process, "-"), of.reason)
 }
 
 func (t table) body(b *strings.Builder, limit int) {

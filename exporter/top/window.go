@@ -33,6 +33,9 @@ type rowKey struct {
 	function function
 }
 
+// brokenStack tells whose stack is incomplete, and for what reason.
+type brokenStack struct{ process, reason string }
+
 // usage sums up the samples of one kind.
 type usage struct {
 	rows       map[rowKey]float64 // in the kind's unit
@@ -40,7 +43,8 @@ type usage struct {
 	total      float64
 	kernel     float64
 	incomplete float64
-	beyond     float64 // of functions that found no room in rows
+	broken     map[brokenStack]float64 // incomplete ones, by whose they are and why
+	beyond     float64                 // of functions that found no room in rows
 	samples    uint64
 	start, end pcommon.Timestamp // of the time that the profiles cover
 }
@@ -92,7 +96,7 @@ func (w *window) addProfile(dict *dictionary, proc process, profile pprofile.Pro
 func (w *window) usage(k kind) *usage {
 	u, ok := w.kinds[k]
 	if !ok && len(w.kinds) < maxKinds {
-		u = &usage{rows: map[rowKey]float64{}, processes: map[process]struct{}{}}
+		u = &usage{rows: map[rowKey]float64{}, processes: map[process]struct{}{}, broken: map[brokenStack]float64{}}
 		w.kinds[k] = u
 	}
 	return u
@@ -145,8 +149,11 @@ func (u *usage) addSample(dict *dictionary, proc process, s pprofile.Sample, sca
 	if f.kernel {
 		u.kernel += weight
 	}
-	if _, incomplete := dict.attribute(s.AttributeIndices(), attrStopReason); incomplete {
+	if reason, incomplete := dict.attribute(s.AttributeIndices(), attrStopReason); incomplete {
 		u.incomplete += weight
+		if b := (brokenStack{proc.name, clean(reason.Str())}); len(u.broken) < maxRows || u.broken[b] > 0 {
+			u.broken[b] += weight
+		}
 	}
 	key := rowKey{proc, f}
 	if _, ok := u.rows[key]; !ok && len(u.rows) >= maxRows {

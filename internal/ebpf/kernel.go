@@ -35,6 +35,17 @@ const (
 	VariantTail
 )
 
+// String names the variant.
+func (v Variant) String() string {
+	switch v {
+	case VariantLoop:
+		return "loop"
+	case VariantTail:
+		return "tail calls"
+	}
+	return "auto"
+}
+
 // Options sizes what lives in the kernel.
 type Options struct {
 	Variant     Variant
@@ -68,7 +79,7 @@ func Load(log *zap.Logger, o Options) (*Kernel, error) {
 	}
 	k, err := load(log, o)
 	var rejected *ebpf.VerifierError
-	if o.Variant == VariantAuto && errors.As(err, &rejected) {
+	if o.Variant == VariantAuto && errors.As(err, &rejected) && !errors.Is(err, unix.EPERM) {
 		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
 		o.Variant = VariantTail
 		k, err = load(log, o)
@@ -246,7 +257,7 @@ func mapBytes(m *ebpf.Map) int {
 func explain(err error) error {
 	var ve *ebpf.VerifierError
 	switch {
-	case errors.As(err, &ve):
+	case errors.As(err, &ve) && !errors.Is(ve.Cause, unix.EPERM): // that is no verdict of the verifier's
 		return &rejectedError{ve}
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return fmt.Errorf("loading BPF programs needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN): %w", err)

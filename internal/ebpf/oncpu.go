@@ -75,6 +75,14 @@ func (k *Kernel) StartOnCPU(frequency int) (*OnCPU, error) {
 // Period is the mean time between two samples of a CPU, in ns.
 func (o *OnCPU) Period() int64 { return int64(1e9 / o.frequency) }
 
+// Len is how many CPUs are sampled.
+func (o *OnCPU) Len() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.events)
+}
+
 // Follow opens events on CPUs that came and closes those of CPUs that went. A CPU that went and came back between two
 // calls gets a new event at the next call but one at the latest: the one that it had is dead, see liveness.
 func (o *OnCPU) Follow() error {

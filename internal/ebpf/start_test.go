@@ -39,6 +39,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{fmt.Errorf("program on_cpu: %w", verifier), false, true},
 		{fmt.Errorf("program on_cpu: %w", unix.EPERM), true, false},
+		{fmt.Errorf("program on_cpu: %w", &ebpf.VerifierError{Cause: unix.EPERM}), true, false},
 		{fmt.Errorf("map ring: %w", ebpf.ErrNotSupported), false, true},
 		{fmt.Errorf("kernel types: %w", fs.ErrNotExist), false, true},
 		{fmt.Errorf("map ring: %w", unix.ENOMEM), false, false},

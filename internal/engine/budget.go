@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -10,6 +11,10 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 )
+
+// ringWindow is how long the highest fill of the ring is remembered at least: longer than most collections of metrics are
+// apart.
+const ringWindow = time.Minute
 
 // stateBytes is about what the engine keeps of a process that was sampled.
 const stateBytes = 640
@@ -71,8 +76,11 @@ func (e *Engine) explainNamespaces(ns procfs.Namespaces) error {
 		return err
 	}
 	e.pidNamespace = inode
-	e.log.Info("the collector runs in a pid namespace of its own: processes outside of it are reported by their host pid and"+
-		" without user stacks; run it in the host's (hostPID: true) to see all", zap.Bool("proc_is_own", ns.ProcOwn))
+	e.log.Warn("The collector runs in a pid namespace of its own: samples of processes outside of it have neither names nor user" +
+		" stacks. Run it in the host's (hostPID: true) to see all.")
+	if !ns.ProcOwn {
+		e.log.Warn("/proc is that of another pid namespace: nothing can be read of processes. Mount the collector's own.")
+	}
 	return nil
 }
 
@@ -111,7 +119,10 @@ func (e *Engine) publishStats() {
 	e.jobs.count(&s)
 	s.FilesUnclosed = e.closer.look()
 	s.Evictions += e.table.Stats().Evicted
-	e.count.RingUsedBytes = 0
+	s.RingUsedBytes = max(s.RingUsedBytes, e.ringBefore)
+	if now := time.Now(); now.Sub(e.ringSince) > ringWindow {
+		e.ringBefore, e.ringSince, e.count.RingUsedBytes = e.count.RingUsedBytes, now, 0
+	}
 	e.stats.Store(&s)
 }
 

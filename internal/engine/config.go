@@ -84,7 +84,7 @@ type Stats struct {
 	// Current.
 	MapBytes      uint64 // kernel memory of BPF maps and perf rings
 	RingBytes     uint64 // capacity of the sample ring
-	RingUsedBytes uint64 // highest fill seen since the last snapshot was published
+	RingUsedBytes uint64 // highest fill seen in the last one to two minutes
 	HeapBytes     uint64 // bytes in the engine's own caches
 	Processes     uint64
 	Executables   uint64

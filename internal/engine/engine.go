@@ -74,6 +74,10 @@ type Engine struct {
 	count        Stats
 	frames       [maxRuntimes]uint64
 	ticks        uint64
+	ringBefore   uint64    // the highest fill of the ring in the window before this one
+	ringSince    time.Time // when this one began
+	lossWarned   uint64
+	lossWarnedAt time.Time
 	sweptLost    uint64 // count.SidebandLost at the last sweep
 	lastStatus   string
 	bootID       string
@@ -125,10 +129,13 @@ func (e *Engine) Start(context.Context) error {
 	if e.running {
 		return errors.New("already started")
 	}
+	began := time.Now()
 	if err := e.open(); err != nil {
 		e.close()
 		return err
 	}
+	e.log.Info("Profiling has started", zap.Int("frequency", e.cfg.OnCPUFrequency), zap.Int("cpus", e.cpus.Len()),
+		zap.Stringer("walk", e.kernel.Variant()), zap.Duration("after", time.Since(began)))
 	e.stop, e.done = make(chan context.Context, 1), make(chan struct{})
 	e.running = true
 	go e.run()
@@ -199,6 +206,7 @@ func (e *Engine) open() (err error) {
 	if e.wake, err = ebpf.NewWaker(e.kernel, e.sideband); err != nil {
 		return fmt.Errorf("watching the rings: %w", err)
 	}
+	e.modules = map[string]*profile.Mapping{"": kernelMapping(kernelFile, "/sys/kernel/notes", nil)}
 	e.readKernelSymbols()
 	e.scanProcesses()
 	return nil

@@ -136,6 +136,7 @@ func (e *Engine) refreshKernelSymbols(now time.Time) {
 func (e *Engine) kernelLocation(addr uint64) profile.Location {
 	l := profile.Location{Type: profile.FrameKernel, Address: addr}
 	if e.kallsyms == nil {
+		l.Mapping = e.modules[""] // most are the kernel's own
 		return l
 	}
 	module, ok := e.kallsyms.Module(addr)

@@ -135,7 +135,19 @@ func (e *Engine) follow() {
 	e.wake.Watch(e.sideband)
 	e.keepBudget()
 	e.giveBack(time.Now())
+	e.warnOfLoss(time.Now())
 	e.publishStats()
+}
+
+// warnOfLoss says, at most once a minute, that the ring was full: nothing else does.
+func (e *Engine) warnOfLoss(now time.Time) {
+	_, lost := e.kernel.Counts()
+	if lost == e.lossWarned || now.Sub(e.lossWarnedAt) < time.Minute {
+		return
+	}
+	e.log.Warn("Samples were lost: the ring was full before they were read. Give the collector CPU time, lower the frequency,"+
+		" or raise limits.memory_mib, of which the ring is a part", zap.Uint64("samples", lost-e.lossWarned))
+	e.lossWarned, e.lossWarnedAt = lost, now
 }
 
 // shutdown delivers everything that was sampled, as far as ctx allows.

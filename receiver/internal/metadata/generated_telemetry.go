@@ -551,7 +551,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesRingUsed, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_hostprofiles_ring_used",
-		metric.WithDescription("Highest fill of the ring since the snapshot before. [Development]"),
+		metric.WithDescription("Highest fill of the ring in the last one to two minutes. [Development]"),
 		metric.WithUnit("By"),
 	)
 	errs = errors.Join(errs, err)

@@ -156,7 +156,7 @@ func AssertEqualReceiverHostprofilesRingCapacity(t *testing.T, tt *componenttest
 func AssertEqualReceiverHostprofilesRingUsed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_hostprofiles_ring_used",
-		Description: "Highest fill of the ring since the snapshot before. [Development]",
+		Description: "Highest fill of the ring in the last one to two minutes. [Development]",
 		Unit:        "By",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
