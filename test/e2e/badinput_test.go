@@ -235,7 +235,11 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// TestHangingFileSystem runs a program from a file system that stops answering: nobody waits for it.
+// hangingFiles is more than the profiler has workers, or would give up.
+const hangingFiles = 40
+
+// TestHangingFileSystem runs programs from a file system that stops answering: nobody waits for it, and files that come
+// later on other file systems are read as ever.
 func TestHangingFileSystem(t *testing.T) {
 	needRoot(t)
 	program := build(t, "c-static")
@@ -248,35 +252,85 @@ func TestHangingFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeOnce := sync.OnceValue(fs.Close) // before the program is waited for: it may hang in a page fault
+	closeOnce := sync.OnceValue(fs.Close) // before the programs are waited for: they may hang in a page fault
 	t.Cleanup(func() {
 		if err := closeOnce(); err != nil {
 			t.Error(err)
 		}
 	})
-	// A shell executes the program: a Go process that forks waits for its child's exec with a processor in its hands, which
-	// the file system's server may need.
-	r := launched(t)(program.Launch(exec.Command("sh", "-c", "exec "+filepath.Join(dir, program.Name))))
-	time.Sleep(time.Second) // by now it has all of its pages
+	pids := map[int]bool{}
+	for i := range hangingFiles {
+		// A shell executes the program: a Go process that forks waits for its child's exec with a processor in its hands,
+		// which the file system's server may need.
+		r := launched(t)(program.Launch(exec.Command("sh", "-c", fmt.Sprintf("exec %s/%d", dir, i))))
+		pids[r.PID()] = true
+		schedule(t, r.PID(), unix.SCHED_IDLE) // it takes what the programs of known truth leave
+	}
+	time.Sleep(2 * time.Second) // by now they have all of their pages
 	fs.Hang()
 	s := start(t, harness.Options{ReportInterval: 500 * time.Millisecond})
 	survives(t, s)
-	waitForMetric(t, s, "worker_timeouts", 40*time.Second)
-	survives(t, s)
+	waitForMetric(t, s, "worker_stuck", 15*time.Second)
+	waitForMetric(t, s, "worker_refused", 15*time.Second)
+	for range 3 {
+		profilesNew(t, s)
+	}
 	began := time.Now()
 	all := stop(t, s)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	report := analysis.Judge(program, all.Samples.PID(r.PID()))
+	report := analysis.Judge(program, all.Samples.Where(func(s analysis.Sample) bool { return pids[s.PID] }))
 	if report.Samples < 500 {
-		t.Errorf("only %d samples of the program whose file hangs", report.Samples)
+		t.Errorf("only %d samples of the programs whose files hang", report.Samples)
 	}
 	show(t, report)
+	// One file at a time may be tried again every half minute.
+	if n := all.Metrics.Sum("worker_stuck"); n < 1 || n > 6 {
+		t.Errorf("%v reads are stuck", n)
+	}
+	named := 0
+	for _, line := range all.Logs {
+		if strings.Contains(line, "a file system does not answer") {
+			named++
+		}
+	}
+	if named != 1 {
+		t.Errorf("the file system is named %d times in the log", named)
+	}
 	if err := closeOnce(); err != nil {
 		t.Error(err)
 	}
-	r.Stop()
+	for pid := range pids {
+		schedule(t, pid, unix.SCHED_NORMAL) // ending takes time, too
+	}
+}
+
+// schedule sets the scheduling policy of a process's first thread.
+func schedule(t *testing.T, pid int, policy uint32) {
+	t.Helper()
+	if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0); err != nil {
+		t.Fatalf("setting the scheduling policy of process %d: %v", pid, err)
+	}
+}
+
+// profilesNew checks that a program in a file of its own is read and named, and that its process is known.
+func profilesNew(t *testing.T, s *harness.Session) {
+	t.Helper()
+	fresh := copyTo(t, build(t, "c"), t.TempDir())
+	ran := runOne(fresh, time.Second)
+	if ran.err != nil {
+		t.Fatal(ran.err)
+	}
+	samples := func() analysis.Samples { return s.Samples().PID(ran.pid) }
+	within(t, 10*time.Second, "hardly a sample of a new program was delivered", func() bool { return samples().Count() >= 900 })
+	report := analysis.Judge(fresh, samples())
+	atLeast(t, "true chains of calls of a new program", report.Chains, report.Covered, 0.98)
+	atLeast(t, "samples of a new program with its path", samples().Where(func(s analysis.Sample) bool { return s.Executable == fresh.Path }).Count(),
+		report.Samples, 0.98)
+	atLeast(t, "stacks of a new program with a frame that is named main",
+		samples().Where(func(s analysis.Sample) bool { return hasName(s, "main") }).Count(), report.Samples, 0.95)
+	show(t, report)
 }
 
 // waitForMetric waits until one of the receiver's own metrics is not zero.

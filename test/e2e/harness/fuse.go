@@ -1,19 +1,21 @@
 package harness
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// FUSE is a file system with one file, served from memory, until it hangs: then no request is answered any more. The
-// protocol is that of include/uapi/linux/fuse.h, Linux 6.18, spoken as version 7.31.
+// FUSE is a file system with files of the same contents, served from memory, until it hangs: then no request is answered
+// any more. The protocol is that of include/uapi/linux/fuse.h, Linux 6.18, spoken as version 7.31.
 type FUSE struct {
 	dir   string
 	text  []byte
@@ -45,11 +47,13 @@ const (
 
 const (
 	fuseInHeader = 40
-	fuseFileNode = 2 // the root is 1
+	fuseRootNode = 1
+	fuseFileNode = 2 // of the first file; the one called 7 has a number higher by 7
 	fuseBuffer   = 256 << 10
 )
 
-// MountFUSE mounts the file system at a folder. The file in it is called name, holds text and may be executed.
+// MountFUSE mounts the file system at a folder. It has a file of every name, which holds text and may be executed; numbers
+// are names of different files, all other names are one file's.
 func MountFUSE(dir string, text []byte) (*FUSE, error) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -123,10 +127,11 @@ func (f *FUSE) answer(request []byte) error {
 		le.PutUint32(body[4:], 31)
 		le.PutUint32(body[20:], fuseBuffer/2) // max_write
 	case fuseLookup:
+		file := fuseFileNode + fuseNumber(request[fuseInHeader:])
 		body = make([]byte, 40, 128)
-		le.PutUint64(body, fuseFileNode)
+		le.PutUint64(body, file)
 		le.PutUint64(body[16:], 3600) // the name stays valid, the attributes do not
-		body = append(body, f.attributes(fuseFileNode)...)
+		body = append(body, f.attributes(file)...)
 	case fuseGetattr:
 		body = append(make([]byte, 16), f.attributes(node)...)
 	case fuseOpen, fuseOpendir:
@@ -153,13 +158,22 @@ func (f *FUSE) answer(request []byte) error {
 	return nil
 }
 
+// fuseNumber is the number that a file has for its name, which ends with a zero byte.
+func fuseNumber(name []byte) uint64 {
+	n, err := strconv.ParseUint(string(bytes.TrimRight(name, "\x00")), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // attributes is struct fuse_attr.
 func (f *FUSE) attributes(node uint64) []byte {
 	le := binary.LittleEndian
 	a := make([]byte, 88)
 	le.PutUint64(a, node)
 	mode, size := uint32(unix.S_IFDIR|0o755), uint64(0)
-	if node == fuseFileNode {
+	if node != fuseRootNode {
 		mode, size = unix.S_IFREG|0o755, uint64(len(f.text))
 	}
 	le.PutUint64(a[8:], size)
