@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -30,6 +31,8 @@ const (
 	// maxFound bounds the places of each kind; real files have less than ten.
 	maxFound = 1024
 	maxStubs = 1 << 16
+	// stubBytes is what a stub takes, while the list grows and when it is put in order.
+	stubBytes = 4 * uint64(unsafe.Sizeof(span{}))
 	// maxEntry is how long the code at the entry point may be up to its first call.
 	maxEntry = 64
 

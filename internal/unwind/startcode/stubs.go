@@ -21,7 +21,7 @@ func (s *scanner) addStub(x span) {
 		s.stats.Stubs++
 		return
 	}
-	if n < maxStubs {
+	if n < maxStubs && s.f.Budget().Take(stubBytes, "stubs") == nil {
 		s.stubs = append(s.stubs, x)
 		s.stats.Stubs++
 	}
