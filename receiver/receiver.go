@@ -38,11 +38,10 @@ type profilesReceiver struct {
 	meters *meters
 	retry  time.Duration // first wait; tests shorten it
 
+	mu     sync.Mutex
 	cancel context.CancelFunc // ends the retries
 	done   chan struct{}      // closed when no retry can come any more; nil without Start
-
-	mu     sync.Mutex
-	engine runner // the one that runs; nil before
+	engine runner             // the one that runs; nil before
 	host   component.Host
 	status componentstatus.Status
 	reason string
@@ -78,27 +77,40 @@ func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error
 	if err := r.meters.register(); err != nil {
 		return err
 	}
-	r.done = make(chan struct{})
 	err := r.startEngine(ctx)
 	if err == nil {
-		close(r.done)
 		r.warnOfReducedPrivileges()
 		return nil
 	}
 	if isPermanent(err) {
-		close(r.done)
 		r.giveUp(err)
 		return nil
 	}
-	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Duration("after", r.retry))
+	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Stringer("after", r.retry))
 	r.report(componentstatus.StatusRecoverableError, err)
-	var retryCtx context.Context
-	retryCtx, r.cancel = context.WithCancel(context.Background())
-	go func() {
-		defer close(r.done)
-		r.retryStart(retryCtx)
-	}()
+	r.startLater(nil)
 	return nil
+}
+
+// startLater tries to start an engine until one runs or Shutdown comes, after the one that ran before has come to its end.
+func (r *profilesReceiver) startLater(before runner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	r.cancel, r.done = cancel, done
+	go func() {
+		defer close(done)
+		if before != nil {
+			if err := before.Shutdown(ctx); err != nil {
+				r.logger.Warn("Cleaning up behind an engine that had stopped", zap.Error(err))
+			}
+		}
+		r.retryStart(ctx)
+	}()
 }
 
 // startEngine creates an engine and starts it. Each attempt takes a new one, since a failed Start leaves nothing usable.
@@ -168,6 +180,12 @@ func (r *profilesReceiver) engineStatus(err error) {
 		return
 	}
 	r.report(componentstatus.StatusRecoverableError, err)
+	if errors.Is(err, engine.ErrCrashed) {
+		r.mu.Lock()
+		crashed := r.engine
+		r.mu.Unlock()
+		r.startLater(crashed)
+	}
 }
 
 // report tells the collector about a change; the collector would pass on every repetition. During start-up and
@@ -230,14 +248,15 @@ func (r *profilesReceiver) stats() engine.Stats {
 func (r *profilesReceiver) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
+	cancel, done := r.cancel, r.done
 	r.mu.Unlock()
-	if r.cancel != nil {
-		r.cancel()
+	if cancel != nil {
+		cancel()
 	}
 	var err error
-	if r.done != nil {
+	if done != nil {
 		select {
-		case <-r.done:
+		case <-done:
 		case <-ctx.Done():
 			err = fmt.Errorf("waiting for an attempt to start: %w", ctx.Err())
 		}

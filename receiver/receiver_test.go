@@ -207,6 +207,25 @@ func TestPassingTroubleIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestCrashedEngineIsReplaced has an engine end by a defect: another one takes its place, and the collector goes on.
+func TestCrashedEngineIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crashing, next := &fakeEngine{}, &fakeEngine{}
+		f := newFixture(t, consumertest.NewNop(), creating(crashing, next))
+		f.start(t)
+		crashing.status(fmt.Errorf("%w: index out of range", engine.ErrCrashed))
+		time.Sleep(firstRetry + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 1, crashing.shutdowns)
+		require.Equal(t, 1, next.started)
+		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.statuses())
+		f.shutdown(t)
+		require.Equal(t, 1, next.shutdowns)
+		next.status(engine.ErrCrashed) // too late
+		synctest.Wait()
+	})
+}
+
 func TestTroubleThatTurnsOutPermanent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, consumertest.NewNop(), creating(&fakeEngine{startErr: errors.New("busy")}, &fakeEngine{startErr: os.ErrPermission}))

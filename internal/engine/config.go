@@ -25,6 +25,9 @@ type Config struct {
 	Version        string // of the instrumentation scope
 }
 
+// ErrCrashed is wrapped by the last status of an engine that has ended by a defect; another one may be started.
+var ErrCrashed = errors.New("profiling has stopped by a defect")
+
 // ErrPermanent is wrapped by a Sink's error if the payload would be refused again.
 var ErrPermanent = errors.New("refused for good")
 
@@ -45,11 +48,12 @@ const (
 	LostMalformed                   // a record that could not be decoded
 	LostTooLarge                    // a single sample larger than payload_bytes
 	LostQueueFull                   // the next consumer was too slow: its queue had no room
+	LostCrash                       // the engine ended by a defect of its own
 
 	LossReasons // how many there are
 )
 
-var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed", "too_large", "queue_full"}
+var lossNames = [LossReasons]string{"ring_full", "refused", "shutdown", "memory", "malformed", "too_large", "queue_full", "crash"}
 
 // String returns the reason as it stands in metrics.
 func (r LossReason) String() string {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,6 +17,37 @@ const shutdownPatience = 15 * time.Second
 func (e *Engine) run() {
 	defer close(e.done)
 	defer e.close()
+	e.guarded(e.loop)
+}
+
+// guarded runs f. If that panics, profiling is over, but not the collector: the status says so, and what was sampled and not
+// delivered is counted.
+func (e *Engine) guarded(f func()) {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		e.log.Error("Profiling stops: this is a defect, please report it", zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+		if e.kernel != nil {
+			if e.cpus != nil {
+				e.cpus.Close()
+			}
+			taken, ring := e.kernel.Counts()
+			accounted := e.count.Delivered + ring
+			for _, n := range e.count.Lost {
+				accounted += n
+			}
+			e.count.Lost[LostCrash] += taken - accounted
+			e.publishStats()
+		}
+		e.status(fmt.Errorf("%w: %v", ErrCrashed, cause))
+	}()
+	f()
+}
+
+// loop serves until Shutdown.
+func (e *Engine) loop() {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	report := time.NewTicker(e.cfg.ReportInterval)

@@ -142,6 +142,44 @@ func TestSenderRetries(t *testing.T) {
 	})
 }
 
+// TestDefect lets the engine's loop panic while it samples: everything is closed, every sample is counted, and the status
+// says what happened.
+func TestDefect(t *testing.T) {
+	needsBPF(t)
+	statuses := make(chan error, 8)
+	e, err := New(testConfig(), zaptest.NewLogger(t), func(context.Context, pprofile.Profiles, int) error { return nil },
+		WithStatus(func(err error) { statuses <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.open(); err != nil {
+		t.Fatal(err)
+	}
+	e.stop, e.done, e.running = make(chan context.Context, 1), make(chan struct{}), true
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+	}
+	e.guarded(func() {
+		e.poll(time.Now())
+		var none *stack
+		e.deliver(none)
+	})
+	e.close()
+	close(e.done)
+	if err := <-statuses; !errors.Is(err, ErrCrashed) {
+		t.Errorf("the status is %v", err)
+	}
+	if err := e.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	s, lost := e.Stats(), uint64(0)
+	for _, n := range s.Lost {
+		lost += n
+	}
+	if s.Taken == 0 || s.Lost[LostCrash] == 0 || s.Taken != s.Delivered+lost {
+		t.Errorf("taken %d, delivered %d, lost %v", s.Taken, s.Delivered, s.Lost)
+	}
+}
+
 func TestShutdownWithoutStart(t *testing.T) {
 	e, err := New(testConfig(), zaptest.NewLogger(t), func(context.Context, pprofile.Profiles, int) error { return nil })
 	if err != nil {
