@@ -110,6 +110,7 @@ func TestFilesLetGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it may be unmounted already
 	s := start(t, harness.Options{Keep: ours(dir)})
+	warmUp()
 	program := copyTo(t, build(t, "c"), dir)
 	var runs []ran
 	for range 2 {
@@ -118,7 +119,7 @@ func TestFilesLetGo(t *testing.T) {
 			t.Fatal(r.err)
 		}
 		runs = append(runs, r)
-		within(t, 15*time.Second, "files of programs that ended are still open", func() bool { return !holdsOpen(t, dir) })
+		within(t, 40*time.Second, "files of programs that ended are still open", func() bool { return !holdsOpen(t, dir) })
 	}
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Errorf("unmounting what nothing uses any more: %v", err)
@@ -127,8 +128,11 @@ func TestFilesLetGo(t *testing.T) {
 	for i, r := range runs {
 		samples := all.Samples.PID(r.pid)
 		delivered(t, fmt.Sprintf("run %d", i), samples.Count(), r.cpu)
+		// in user mode: exec and exit take longer on a busy machine
+		samples = samples.Where(func(s analysis.Sample) bool { return !s.Kernel() })
 		named := samples.Where(func(s analysis.Sample) bool { return hasName(s, "main") })
-		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.95)
+		atLeast(t, "stacks with a frame that is named main", named.Count(), samples.Count(), 0.97)
+		show(t, analysis.Judge(program, samples))
 	}
 }
 
