@@ -119,6 +119,7 @@ func profile(programs []workloads.Built) {
 	for _, o := range results {
 		o.judge(all.Samples.PID(o.pid))
 	}
+	judgeShares(results, all.Samples)
 	judgeColdStarts(results, all.Samples)
 	lost := all.Metrics.Sum("samples_lost")
 	console.Print(os.Stdout, console.Check{Name: "nothing is lost", OK: lost == 0, Detail: all.Metrics.String()})
