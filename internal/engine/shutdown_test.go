@@ -103,7 +103,8 @@ func TestConsumerThatRefusesForAWhile(t *testing.T) {
 func TestSenderRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("not now")
-		began, calls := time.Now(), 0
+		var began time.Time
+		calls := 0
 		var verdict func() error
 		s := newSender(func(context.Context, pprofile.Profiles, int) error { calls++; return verdict() }, 2)
 		for name, tt := range map[string]struct {
