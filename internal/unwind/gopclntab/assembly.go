@@ -54,8 +54,11 @@ type asmFunc struct {
 	own uint64
 	// saves are registers that the function stored itself.
 	saves []save
+	// linked: it calls nothing, so that the link register keeps the return address though the prologue saves that too
+	// (arm64). internal/chacha8rand.block of Go 1.22 to 1.26 stores its counter over what was saved.
+	linked bool
 	// injected: bytes that a signal handler put on the stack before it made the interrupted code call this function
-	// (arm64: where the link register went).
+	// (arm64: where the link register went; see Interrupted).
 	injected int32
 }
 
@@ -113,9 +116,13 @@ func (a *asmFunc) rule(at uint64, delta int32) unwind.Rule {
 
 func (a *asmFunc) ruleARM64(at uint64, delta int32) unwind.Rule {
 	if a.framed && delta > 0 {
-		return savedLinkRule(delta+a.injected, a.frame+a.injected)
+		r := savedLinkRule(delta+a.injected, a.frame+a.injected)
+		if a.linked {
+			r.RA, r.RAOffset = unwind.RAReg, unwind.ARM64LR
+		}
+		return a.interrupted(r)
 	}
-	r := linkRule(delta + a.injected)
+	r := a.interrupted(linkRule(delta + a.injected))
 	if delta == 0 {
 		return r
 	}
@@ -124,6 +131,14 @@ func (a *asmFunc) ruleARM64(at uint64, delta int32) unwind.Rule {
 	}
 	if s, ok := a.saved(unwind.ARM64FP, at); ok {
 		r.FP, r.FPOffset = unwind.SaveAtCFA, int16(-s.at/8)
+	}
+	return r
+}
+
+// interrupted marks a rule of a function that interrupted code was made to call.
+func (a *asmFunc) interrupted(r unwind.Rule) unwind.Rule {
+	if a.injected > 0 && r.CFA == unwind.CFAReg {
+		r.Offset2 = Interrupted
 	}
 	return r
 }
@@ -243,6 +258,7 @@ func arm64Func(code []byte, spans []span) asmFunc {
 	a.framed = prev&^imm9Mask == strLRPre || prev&^movRegMask == movToSP
 	if a.framed {
 		a.frame, a.own = first.delta, first.start+8
+		a.linked = len(code) < maxCode && !callsARM64(code)
 		return a
 	}
 	for i := first.start; i+4 <= uint64(len(code)); i += 4 {
@@ -258,4 +274,15 @@ func arm64Func(code []byte, spans []span) asmFunc {
 		}
 	}
 	return a
+}
+
+// callsARM64 tells whether there is a call, which changes the link register.
+func callsARM64(code []byte) bool {
+	for at := uint64(0); at+4 <= uint64(len(code)); at += 4 {
+		ins := arm64Ins(code, at)
+		if ins&blMask == blARM64 || ins&blrMask == blrARM64 {
+			return true
+		}
+	}
+	return false
 }

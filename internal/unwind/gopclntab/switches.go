@@ -16,6 +16,11 @@ import (
 // stack pointer, so that neither needs to be above the other.
 const OtherStack = 1
 
+// Interrupted stands in Offset2 of a CFAReg rule, on arm64, of a function that a signal handler made the interrupted code
+// call: runtime.asyncPreempt. The handler pushed the link register (at CFA-16 now) and put the address of the instruction
+// that was to be next into it, so that the caller's pc is exact and a leaf's return address is not lost.
+const Interrupted = 2
+
 // wholeRule is the rule of functions that have the same one everywhere.
 func (t *Table) wholeRule(name string, flags uint8) (unwind.Rule, bool) {
 	switch name {

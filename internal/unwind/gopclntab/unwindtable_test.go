@@ -75,6 +75,11 @@ func TestSwitches(t *testing.T) {
 					t.Errorf("%s: %v never looks on the other stack", name, rowsOf(t, tab, u, name))
 				}
 			}
+			for _, r := range rowsOf(t, tab, u, "runtime.asyncPreempt") {
+				if arch == "arm64" && r.CFA == reg && r.Offset2 != Interrupted {
+					t.Errorf("runtime.asyncPreempt: %v is a plain call", r)
+				}
+			}
 			if last := u.Rules[u.Rows[len(u.Rows)-1].Rule]; last.CFA != unwind.CFANone {
 				t.Errorf("last rule %v", last)
 			}
@@ -133,14 +138,19 @@ func TestARM64Prologues(t *testing.T) {
 		delta int32
 		want  string
 	}{
-		{"small", code32(0xf81e0ffe, 0xf81f83fd, 0xd10023fd), []span{{0, 0}, {4, 32}}, 8, 32,
+		{"small", code32(0xf81e0ffe, 0xf81f83fd, 0xd10023fd, 0x94000000), []span{{0, 0}, {4, 32}}, 8, 32,
 			"cfa=r31+32 ra=c-32 fp=c-40"},
+		{"calls through a register", code32(0xf81e0ffe, 0xf81f83fd, 0xd10023fd, 0xd63f0100), []span{{0, 0}, {4, 32}}, 8, 32,
+			"cfa=r31+32 ra=c-32 fp=c-40"},
+		// internal/chacha8rand.block: ...; str w2, [sp]; that is where the prologue saved the link register
+		{"calls nothing", code32(0xf81e0ffe, 0xf81f83fd, 0xd10023fd, 0xb90003e2), []span{{0, 0}, {4, 32}}, 16, 32,
+			"cfa=r31+32 ra=r30 fp=c-40"},
 		{"before", code32(0xf81e0ffe, 0xf81f83fd, 0xd10023fd), []span{{0, 0}, {4, 32}}, 0, 0, "cfa=r31+0 ra=r30"},
 		// sub x20, sp, #0x150; stp x29, x30, [x20, #-8]; mov sp, x20
-		{"large", code32(0xd10543f4, 0xa93ffa9d, 0x9100029f, 0xd10023fd), []span{{0, 0}, {12, 336}}, 16, 336,
+		{"large", code32(0xd10543f4, 0xa93ffa9d, 0x9100029f, 0xd10023fd, 0x94000000), []span{{0, 0}, {12, 336}}, 16, 336,
 			"cfa=r31+336 ra=c-336 fp=c-344"},
 		// str x30, [sp, #-16]!; ...; sub sp, sp, #16 as in asmcgocall_no_g
-		{"lowered", code32(0xf81f0ffe, 0xf81f83fd, 0xd10023fd, 0xd10043ff), []span{{0, 0}, {4, 16}, {16, 32}}, 20, 32,
+		{"lowered", code32(0xf81f0ffe, 0xf81f83fd, 0xd10023fd, 0xd10043ff, 0xd63f0100), []span{{0, 0}, {4, 16}, {16, 32}}, 20, 32,
 			"cfa=r31+32 ra=c-16 fp=c-24"},
 		// crosscall2: sub sp, sp, #192; stp x0, x1, [sp, #8]; stp x29, x30, [sp, #176]
 		{"crosscall2", code32(0xd10303ff, 0xa90087e0, 0xa90b7bfd, 0x94000000), []span{{0, 0}, {4, 192}}, 12, 192,

@@ -205,3 +205,28 @@ func TestGoCgocall(t *testing.T) {
 		w.walk(t, h, fmt.Sprintf("with a g: %v", withG), unwind.StopRoot, codeAt, at(1), at(2))
 	}
 }
+
+// TestInterrupted: a leaf and a function with a frame that arm64's runtime.asyncPreempt was pushed upon.
+func TestInterrupted(t *testing.T) {
+	h := startHosts(t, unwind.ArchARM64)
+	const sp = unwind.ARM64SP
+	leaf := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, RA: unwind.RAReg, RAOffset: unwind.ARM64LR}
+	before := leaf
+	before.Offset, before.Offset2 = 16, gopclntab.Interrupted
+	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: gopclntab.Interrupted, RAOffset: -6}
+	frame := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 32, RAOffset: -4}
+	w := newWorld(unwind.ArchARM64, before, leaf, rootRule)
+	w.Registers.Reg[sp], w.Registers.Reg[unwind.ARM64LR] = stackAt, codeAt+16 // not at(1): its first instruction
+	w.word(stackAt, at(2))
+	w.walk(t, h, "a leaf, before the prologue", unwind.StopRoot, codeAt, codeAt+16, at(2))
+	w = newWorld(unwind.ArchARM64, after, leaf, leaf)
+	w.Registers.Reg[sp] = stackAt
+	w.word(stackAt, codeAt+16)
+	w.word(stackAt+32, at(2))
+	w.walk(t, h, "a leaf, after the prologue, and no second link register", unwind.StopNoProgress, codeAt, codeAt+16, at(2))
+	w = newWorld(unwind.ArchARM64, after, frame, rootRule)
+	w.Registers.Reg[sp] = stackAt
+	w.word(stackAt, codeAt+16)
+	w.word(stackAt+48, at(2))
+	w.walk(t, h, "a frame", unwind.StopRoot, codeAt, codeAt+16, at(2))
+}

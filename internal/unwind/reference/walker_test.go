@@ -206,8 +206,8 @@ func TestInterrupted(t *testing.T) {
 	leaf := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, RA: unwind.RAReg, RAOffset: lr}
 	frame := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 32, RAOffset: -4, FP: unwind.SaveAtCFA, FPOffset: -5}
 	before := leaf // the call's prologue
-	before.Offset, before.Offset2 = 16, interrupted
-	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: interrupted, RAOffset: -6,
+	before.Offset, before.Offset2 = 16, gopclntab.Interrupted
+	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: gopclntab.Interrupted, RAOffset: -6,
 		FP: unwind.SaveAtCFA, FPOffset: -7}
 	mem := memory{words: map[unwind.Addr]uint64{
 		0x7ff8: 0x7777, 0x8000: 0x1010, 0x8020: 0x1024, // after its prologue: return address, the link register

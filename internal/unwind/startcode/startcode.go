@@ -26,6 +26,9 @@ const (
 	// In libraries of moderate size the shorter ones are looked at as well, for system calls without a rule.
 	maxLibrary             = 8 << 20
 	minSyscall, maxSyscall = 8, 64
+	// In files of the vdso's size even the shortest are searched: arm64's of Linux 5.10 has call frame information for
+	// all but the trampoline, two instructions at the end of its code.
+	maxVDSO = 64 << 10
 	// maxGaps bounds how many ranges are read.
 	maxGaps = 1 << 20
 	// maxFound bounds the places of each kind; real files have less than ten.
@@ -77,9 +80,12 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	for _, g := range s.exec {
 		code += g.FileSize
 	}
-	small := code <= maxLibrary
+	smallest := unwind.FileAddr(minGap)
+	if code <= maxVDSO {
+		smallest = minSyscall
+	}
 	for _, g := range s.exec {
-		if err := s.segment(g, small); err != nil {
+		if err := s.segment(g, code <= maxLibrary, smallest); err != nil {
 			return &unwind.Table{}, s.stats, fmt.Errorf("scanning code: %w", err)
 		}
 	}
@@ -87,17 +93,18 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	return s.table(), s.stats, nil
 }
 
-// segment scans the parts of a segment that have no rule; small asks for very small parts too.
-func (s *scanner) segment(g unwind.Segment, small bool) error {
+// segment scans the parts of a segment that have no rule and smallest bytes or more; small asks for system calls in very
+// small parts too.
+func (s *scanner) segment(g unwind.Segment, small bool, smallest unwind.FileAddr) error {
 	for lo, hi := range tablebuild.Uncovered(s.t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
 		size := hi - lo
-		if size < minSyscall || size < minGap && !small {
+		if size < minSyscall || size < smallest && !small {
 			continue
 		}
 		if s.gaps++; s.gaps > maxGaps {
 			return nil
 		}
-		if small && size <= maxSyscall && s.clone(lo, hi) || size < minGap {
+		if small && size <= maxSyscall && s.clone(lo, hi) || size < smallest {
 			continue
 		}
 		if err := s.gap(lo, hi); err != nil {

@@ -238,6 +238,23 @@ func TestCovered(t *testing.T) {
 	}
 }
 
+// TestShortGap has the end of the vdso of Linux 5.10 for arm64 (Debian's 5.10.0-32): the nop and the trampoline behind the
+// last function that has a rule.
+func TestShortGap(t *testing.T) {
+	var code []byte
+	for _, w := range []uint32{0xd4000001, 0xd50323bf, 0xd65f03c0, 0xd503201f, 0xd2801168, 0xd4000001} {
+		code = binary.LittleEndian.AppendUint32(code, w)
+	}
+	covered := &unwind.Table{
+		Rows:  []unwind.Row{{Start: unwindtest.ImageBase, Rule: 1}, {Start: unwindtest.ImageBase + 12}},
+		Rules: []unwind.Rule{{}, {CFA: unwind.CFAReg, Reg: unwind.ARM64SP, RA: unwind.RAReg, RAOffset: unwind.ARM64LR}},
+	}
+	tab, st, err := Find(unwindtest.Image(t, elf.EM_AARCH64, 0, code), covered)
+	if got, want := unwindtest.Dump(tab), "0x1000f signal\n0x10018 none\n"; err != nil || got != want {
+		t.Errorf("%+v, %v\n%swant\n%s", st, err, got, want)
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	f.Add(true, uint64(0x10000), append([]byte{0xff, 0xd3, 0x89, 0xc7, 0xe8, 0, 0, 0, 0}, sigreturnRAX...))
 	f.Add(false, uint64(0x10004), []byte{0x20, 0, 0x3f, 0xd6, 0, 0, 0, 0x94, 0x68, 0x11, 0x80, 0xd2, 1, 0, 0, 0xd4})
