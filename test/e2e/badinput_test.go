@@ -273,9 +273,11 @@ func TestHangingFileSystem(t *testing.T) {
 	time.Sleep(2 * time.Second) // by now they have all of their pages
 	fs.Hang()
 	s := start(t, harness.Options{ReportInterval: 500 * time.Millisecond})
-	survives(t, s)
+	// Until the file system is known to hang it has most of the workers, and the copied stacks of its programs much of the
+	// ring: others may lose a quarter of their stacks in the first second.
 	waitForMetric(t, s, "worker_stuck", 15*time.Second)
 	waitForMetric(t, s, "worker_refused", 15*time.Second)
+	survives(t, s)
 	for range 3 {
 		profilesNew(t, s)
 	}
@@ -284,11 +286,10 @@ func TestHangingFileSystem(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopping took %v", took)
 	}
-	report := analysis.Judge(program, all.Samples.Where(func(s analysis.Sample) bool { return pids[s.PID] }))
-	if report.Samples < 500 {
-		t.Errorf("only %d samples of the programs whose files hang", report.Samples)
+	// They are not judged: that would read their files, and hang.
+	if n := all.Samples.Where(func(s analysis.Sample) bool { return pids[s.PID] }).Count(); n < 500 {
+		t.Errorf("only %d samples of the programs whose files hang", n)
 	}
-	show(t, report)
 	// One file at a time may be tried again every half minute.
 	if n := all.Metrics.Sum("worker_stuck"); n < 1 || n > 6 {
 		t.Errorf("%v reads are stuck", n)
