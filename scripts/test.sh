@@ -50,9 +50,10 @@ build_summary() {
 packages() { go list ./... | grep -v '/test/'; }
 
 unit() {
-	local list
+	local list limit=10m
+	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
 	mapfile -t list < <(packages)
-	gotest -json -count=1 "$@" -timeout 10m "${list[@]}"
+	gotest -json -count=1 "$@" -timeout "$limit" "${list[@]}"
 	gotest -C internal/tools -json -count=1 ./...
 }
 
