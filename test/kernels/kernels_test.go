@@ -4,14 +4,17 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+	"github.com/hostprofiles/hostprofiles/test/kernels/console"
 )
 
 var (
@@ -63,33 +66,43 @@ func fetch(t *testing.T, root, suite, arch string) string {
 	return image
 }
 
-// testKernel has a kernel pass all checks by one of the emulator's clocks: a fault of ours fails by both.
+// testKernel has a kernel pass each check by one of the emulator's clocks: a fault of ours fails by both, what the emulator
+// does to the CPUs' shares and to the cost of signals does not.
 func testKernel(t *testing.T, arch, image, initramfs string) {
-	var failures []string
+	held := map[string]bool{}   // the checks that held by some clock
+	text := map[string]string{} // what the others found
 	for _, by := range clocks(arch) {
-		failed := runMachine(t, by, arch, image, initramfs)
-		if len(failed) == 0 {
+		checks, err := runMachine(t, by, arch, image, initramfs)
+		for _, c := range checks {
+			held[c.Name] = held[c.Name] || c.OK
+			if !c.OK {
+				text[c.Name] += fmt.Sprintf("\nwith time told by %s: %s", by, c.Detail)
+			}
+		}
+		if err != nil {
+			held["the machine"] = false // unless the other one comes to its end
+			text["the machine"] += fmt.Sprintf("\nwith time told by %s: %v", by, err)
+		} else {
+			held["the machine"] = true
+		}
+		if !slices.Contains(slices.Collect(maps.Values(held)), false) {
 			return
 		}
-		failures = append(failures, fmt.Sprintf("with time told by %s:\n%s", by, strings.Join(failed, "\n")))
 	}
-	t.Error(strings.Join(failures, "\n"))
+	for name, ok := range held {
+		if !ok {
+			t.Errorf("%s:%s", name, text[name])
+		}
+	}
 }
 
-// runMachine returns what failed.
-func runMachine(t *testing.T, by clock, arch, image, initramfs string) (failed []string) {
+// runMachine returns the checks that were made; with an error, those before it.
+func runMachine(t *testing.T, by clock, arch, image, initramfs string) ([]console.Check, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), machineTimeout)
 	defer cancel()
 	checks, err := boot(ctx, by, arch, image, initramfs)
 	for _, c := range checks {
-		text := fmt.Sprintf("%s: %s", c.Name, c.Detail)
-		t.Logf("%s (time told by %s, ok: %v)", text, by, c.OK)
-		if !c.OK {
-			failed = append(failed, text)
-		}
+		t.Logf("%s: %s (time told by %s, ok: %v)", c.Name, c.Detail, by, c.OK)
 	}
-	if err != nil {
-		failed = append(failed, err.Error())
-	}
-	return failed
+	return checks, err
 }
