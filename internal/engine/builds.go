@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hostprofiles/hostprofiles/internal/process/worker"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
@@ -49,10 +50,15 @@ func (b *builds) build(ctx context.Context, path string, f *elffile.File, use fu
 
 // acquire waits until no other large build runs. One that hangs in a read is not waited for longer than its ctx.
 func (b *builds) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case b.large <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	worker.Waiting(ctx, func() {
+		select {
+		case b.large <- struct{}{}:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	once := sync.OnceFunc(func() { <-b.large })
 	stop := context.AfterFunc(ctx, once)

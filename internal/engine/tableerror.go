@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"os"
 
@@ -49,8 +50,12 @@ func tableErrorOf(err error) TableError {
 		{ebpf.ErrNoRoom, TableNoRoom},
 		{elffile.ErrTooLarge, TableTooLarge},
 		{worker.ErrTimeout, TableTimeout},
+		{context.DeadlineExceeded, TableTimeout},
 		{worker.ErrStuck, TableTimeout},
+		{worker.ErrGroupStuck, TableTimeout},
+		{worker.ErrExhausted, TableTimeout},
 		{worker.ErrFull, TableTimeout},
+		{errUnclosed, TableTimeout},
 		{elffile.ErrNotELF, TableNotELF},
 		{procfs.ErrNotFile, TableNotELF},
 		{elffile.ErrUnsupported, TableUnsupported},

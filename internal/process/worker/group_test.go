@@ -58,6 +58,42 @@ func TestHangingGroup(t *testing.T) {
 	}
 }
 
+// TestWaitingIsNotHanging has jobs wait for each other for longer than the patience: others take their places, and nobody
+// takes their group to hang.
+func TestWaitingIsNotHanging(t *testing.T) {
+	p := New[string, string, int](Options{Workers: 4, Patience: 40 * time.Millisecond})
+	defer closePool(t, p)
+	turn := make(chan struct{})
+	for i := range 3 { // one more than makes a group hang
+		mustSubmit(t, p, fmt.Sprint("disk/", i), long, func(ctx context.Context) (int, error) {
+			Waiting(ctx, func() { <-turn })
+			return i, nil
+		})
+	}
+	for deadline := time.Now().Add(long); p.Stats().Stuck < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody took their places: %+v", p.Stats())
+		}
+	}
+	for i := range 8 { // more than there are workers: all places are free
+		mustSubmit(t, p, fmt.Sprint("disk/more", i), long, func(context.Context) (int, error) { return 100, nil })
+	}
+	for range 8 {
+		if r := take(t, p); r.Err != nil || r.Value != 100 {
+			t.Errorf("beside those that wait: %+v", r)
+		}
+	}
+	close(turn)
+	for range 3 {
+		if r := take(t, p); r.Err != nil || r.Value > 2 {
+			t.Errorf("after the wait: %+v", r)
+		}
+	}
+	if s := p.Stats(); s.Stuck != 0 || s.Refused != [Refusals]uint64{} {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestManyHangingGroups has more groups hang than there are workers: each of them costs two of them for a while, no more.
 func TestManyHangingGroups(t *testing.T) {
 	p := New[string, string, int](Options{Workers: 4, Patience: 50 * time.Millisecond})

@@ -55,7 +55,7 @@ func (p *Pool[K, G, V]) runLocked(j *job[K, G, V]) bool {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(p.ctx, j.Timeout)
 	stop := context.AfterFunc(ctx, func() { p.expire(ctx, j) })
-	value, err := runSafely(ctx, j.Run)
+	value, err := runSafely(context.WithValue(ctx, waitsKey{}, p.waits(j)), j.Run)
 	stop()
 	timedOut := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 	cancel()
@@ -193,7 +193,9 @@ func (p *Pool[K, G, V]) getsStuck(j *job[K, G, V]) {
 	p.workers--
 	g.running--
 	g.stuck++
-	g.suspicion++
+	if !j.watch.waits {
+		g.suspicion++
+	}
 	if g.suspicion >= p.options.GroupStuck {
 		g.probeAt = time.Now().Add(p.options.Probe)
 		p.failGroup(g, ErrGroupStuck)

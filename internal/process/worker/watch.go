@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,28 @@ type watch struct {
 	tid   int
 	cpu   int64 // ns, at the last look
 	still int   // looks since it grew
+	waits bool  // for something of this process
+}
+
+type waitsKey struct{}
+
+// Waiting calls wait, on behalf of the job whose ctx it is: what that waits for is this process's own, a turn among jobs, say.
+// If it takes long another worker takes the job's place, as for one that is stuck, but its group is not suspected.
+func Waiting(ctx context.Context, wait func()) {
+	if waits, ok := ctx.Value(waitsKey{}).(func(bool)); ok {
+		waits(true)
+		defer waits(false)
+	}
+	wait()
+}
+
+// waits is what Waiting finds in a job's context.
+func (p *Pool[K, G, V]) waits(j *job[K, G, V]) func(bool) {
+	return func(on bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		j.watch.waits = on
+	}
 }
 
 // startWatch is called on the job's thread.
