@@ -18,6 +18,13 @@ enum cfa_kind {
 	CFA_FRAME_POINTER,
 };
 
+/* offset2 of a CFA_REG rule; unwind.CFANote says what each means. */
+enum cfa_note {
+	CFA_NOTE_NONE,
+	CFA_NOTE_OTHER_STACK,
+	CFA_NOTE_INTERRUPTED,
+};
+
 /* Where the return address is; unwind.RAKind. */
 enum ra_kind {
 	RA_AT_CFA,
@@ -69,14 +76,13 @@ enum limits {
 	RECORD_WORDS = 4096, /* words of all frames, registers and the stack copy together */
 	STACK_COPY_BYTES = 16384,
 	COPY_CHUNK = 4096,
+	COPY_SKIPS = 4,          /* chunks that were not touched yet and may be passed over */
 	WAKE_INTERVAL = 5000000, /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
 
 	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */
 	TABLE_PAGE_BITS = 9,
 	ROW_RULE_BITS = 20, /* a row: offset in its page above, rule number below */
-	OTHER_STACK =
-	    1, /* offset2 of a CFA_REG rule whose CFA is on another stack (gopclntab.OtherStack) */
 	MAX_RULES = 65536,
 };
 
@@ -179,9 +185,10 @@ struct sample {
 	__u8 flags;
 	__u8 trigger;
 	__u8 reserved[3];
-	__u32 duration; /* ns from the beginning of the program to the commit, if measure_duration
-			   is set */
-	__u32 reserved2;
+	__u32 duration;  /* ns from the beginning of the program to the commit, if measure_duration
+			    is set */
+	__u32 copy_skip; /* bytes between the pending frame's stack pointer, rounded down to 8, and
+			    the copy: memory that was never touched */
 	char comm[16];
 };
 

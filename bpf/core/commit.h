@@ -15,11 +15,14 @@ INLINE int can_resume(__u32 stop)
 
 /*
  * Appends the registers of the pending frame and the stack above its stack pointer, page by page up
- * to limit or the first fault. Returns the bytes of stack copied.
+ * to limit or the first fault. Pages right above the stack pointer that fault are passed over: code
+ * has made room there that it has not touched yet. Often it is just about to, and the sample lies
+ * in its page fault; what its callers saved is above.
  */
-INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
+INLINE void copy_stack(struct scratch *s, __u32 limit)
 {
 	struct walk *w = &s->walk;
+	struct sample *h = &s->record.sample;
 	struct registers *regs;
 	__u32 at = w->words, copied = 0;
 	__u64 addr = w->regs[REG_SP] & ~7ull, value;
@@ -29,7 +32,7 @@ INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 	get_reg(w, REG_BX, &value);
 #endif
 	if (at >= RECORD_WORDS)
-		return 0;
+		return;
 	regs = (struct registers *)&s->record.words[at & (RECORD_WORDS - 1)];
 	regs->pc = w->pc;
 	for (int i = 0; i < REG_GENERAL; i++)
@@ -38,7 +41,7 @@ INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 	regs->flags = w->flags;
 	at += sizeof(*regs) / 8;
 
-	for (int i = 0; i < STACK_COPY_BYTES / COPY_CHUNK + 1; i++) {
+	for (int i = 0; i < STACK_COPY_BYTES / COPY_CHUNK + 1 + COPY_SKIPS; i++) {
 		__u64 len = COPY_CHUNK - (addr & (COPY_CHUNK - 1));
 
 		__u32 index = at;
@@ -51,14 +54,20 @@ INLINE __u32 copy_stack(struct scratch *s, __u32 limit)
 		opaque(len);
 		if (len > COPY_CHUNK)
 			break;
-		if (bpf_probe_read_user(&s->record.words[index], len, (const void *)addr))
+		if (!bpf_probe_read_user(&s->record.words[index], len, (const void *)addr)) {
+			at += len / 8;
+			copied += len;
+		} else if (!copied && i < COPY_SKIPS) {
+			h->copy_skip += len;
+		} else {
 			break;
-		at += len / 8;
+		}
 		addr += len;
-		copied += len;
 	}
 	w->words += (sizeof(*regs) + copied) / 8;
-	return copied;
+	h->copy_bytes = copied;
+	if (!copied)
+		h->copy_skip = 0;
 }
 
 /*
@@ -95,6 +104,7 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	h->user_words = w->words - h->kernel_words;
 	h->user_frames = w->frames;
 	h->copy_bytes = 0;
+	h->copy_skip = 0;
 	h->stop = w->stop;
 	h->stop_line = w->stop_line;
 	if (can_resume(w->stop)) {
@@ -102,7 +112,7 @@ INLINE void commit(struct scratch *s, struct counters *c)
 
 		h->flags |=
 		    limit == STACK_COPY_BYTES ? SAMPLE_COPY : SAMPLE_COPY | SAMPLE_COPY_FULL;
-		h->copy_bytes = copy_stack(s, limit);
+		copy_stack(s, limit);
 	}
 	if (measure_duration)
 		h->duration = bpf_ktime_get_ns() - h->time;

@@ -128,6 +128,7 @@ struct abi_types {
 	struct go_table go_table;
 	struct block block;
 	enum cfa_kind cfa_kind;
+	enum cfa_note cfa_note;
 	enum ra_kind ra_kind;
 	enum save_kind save_kind;
 	enum stop_reason stop_reason;

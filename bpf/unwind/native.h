@@ -231,13 +231,6 @@ INLINE int find_cfa(struct walk *w, const struct rule *r, __u64 *cfa)
 	return 0;
 }
 
-/*
- * offset2 of a CFA_REG rule for code that Go's signal handler made the interrupted code call, on
- * arm64: the interrupted code goes on at an instruction that it has not executed yet, and its link
- * register lies at CFA-16 (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18 to 1.27).
- */
-#define INTERRUPTED 2
-
 /* A step by a table's rule of the kinds that compute a CFA. */
 INLINE int cfa_step(struct walk *w, const struct rule *r)
 {
@@ -255,7 +248,7 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 		return stop(w, err);
 	/* only a frame that nothing was called from yet may have pushed nothing */
 	if ((cfa < sp || (cfa == sp && (w->flags & FRAME_RETURN))) &&
-	    !(r->cfa == CFA_REG && r->offset2 == OTHER_STACK))
+	    !(r->cfa == CFA_REG && r->offset2 == CFA_NOTE_OTHER_STACK))
 		return stop(w, STOP_NO_PROGRESS);
 
 	if (r->ra == RA_REG && (err = get_reg(w, r->ra_offset, &ra)))
@@ -287,7 +280,7 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	w->pc = strip_pac(ra);
 	w->flags = FRAME_RETURN;
 #if defined(__TARGET_ARCH_arm64)
-	if (r->cfa == CFA_REG && r->offset2 == INTERRUPTED) {
+	if (r->cfa == CFA_REG && r->offset2 == CFA_NOTE_INTERRUPTED) {
 		set_reg_lazy(w, REG_LR, cfa - 16);
 		w->flags = 0;
 	}

@@ -42,10 +42,11 @@ type Sample struct {
 	Registers                   unwind.Registers // of the pending frame, with HasCopy
 	PendingReturn, PendingGuess bool
 
-	comm   []byte
-	kernel []byte
-	user   []byte
-	copied []byte
+	comm     []byte
+	kernel   []byte
+	user     []byte
+	copied   []byte
+	copySkip uint32 // bytes between the stack pointer and copied
 }
 
 // Comm is the thread's name.
@@ -78,9 +79,9 @@ func (s *Sample) User(dst []unwind.RawFrame) []unwind.RawFrame {
 }
 
 // Stack is the copied top of the user stack: bytes from the address at, which is the pending frame's stack pointer rounded
-// down to 8.
+// down to 8, or above it what was touched already.
 func (s *Sample) Stack() (at unwind.Addr, b []byte) {
-	return unwind.Addr(s.Registers.Reg[StackPointer] &^ 7), s.copied
+	return unwind.Addr(s.Registers.Reg[StackPointer]&^7 + uint64(s.copySkip)), s.copied
 }
 
 // ReadSamples hands every record that is in the ring now to fn, which must not keep b.
@@ -141,6 +142,7 @@ func (s *Sample) Decode(b []byte) error {
 	if h.Flags&uint8(abi.LoopSampleFlagSAMPLE_COPY) == 0 || len(rest) == 0 {
 		return nil
 	}
+	s.copySkip = h.CopySkip
 	return s.decodeCopy(rest, int(h.CopyBytes))
 }
 

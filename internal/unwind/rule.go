@@ -12,7 +12,7 @@ const (
 	CFANone CFAKind = iota
 	// CFARoot: the outermost frame; the return address is undefined here.
 	CFARoot
-	// CFAReg: CFA = Reg + Offset.
+	// CFAReg: CFA = Reg + Offset; Offset2 is a CFANote.
 	CFAReg
 	// CFAMem: CFA = *(Reg + Offset) + Offset2.
 	CFAMem
@@ -29,6 +29,33 @@ const (
 	// CFA = FP + 16, not marked as a guess.
 	CFAFramePointer
 )
+
+// CFANote is what a CFAReg rule has to say beside its equation. The same values stand in bpf/abi.h.
+type CFANote int16
+
+const (
+	CFANoteNone CFANote = iota
+	// CFANoteOtherStack: the CFA is on another stack than the stack pointer, so that neither needs to be above the other.
+	CFANoteOtherStack
+	// CFANoteInterrupted, on arm64: code that Go's signal handler made the interrupted code call (runtime.asyncPreempt). The
+	// handler pushed the link register, at CFA-16 now, and put the address of the instruction that was to be next into it:
+	// the caller's pc is exact, and a leaf's return address is not lost (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18
+	// to 1.27).
+	CFANoteInterrupted
+)
+
+// String is what a rule's equation ends with.
+func (n CFANote) String() string {
+	switch n {
+	case CFANoteNone:
+		return ""
+	case CFANoteOtherStack:
+		return " other-stack"
+	case CFANoteInterrupted:
+		return " interrupted"
+	}
+	return fmt.Sprintf(" CFANote(%d)", int16(n))
+}
 
 // RAKind says where the return address is.
 type RAKind uint8
@@ -73,7 +100,7 @@ type Rule struct {
 	BXOffset int16
 
 	Offset  int32 // bytes
-	Offset2 int16 // bytes, for CFAMem and CFAPLT
+	Offset2 int16 // bytes, for CFAMem and CFAPLT; a CFANote for CFAReg
 }
 
 // String prints the rule as an equation, for golden files and errors.
@@ -91,7 +118,7 @@ func (r Rule) String() string {
 	case CFAFramePointer:
 		return "fp"
 	case CFAReg:
-		s = fmt.Sprintf("cfa=r%d%+d", r.Reg, r.Offset)
+		s = fmt.Sprintf("cfa=r%d%+d%s", r.Reg, r.Offset, CFANote(r.Offset2))
 	case CFAMem:
 		s = fmt.Sprintf("cfa=*(r%d%+d)%+d", r.Reg, r.Offset, r.Offset2)
 	case CFAPLT:

@@ -31,6 +31,14 @@ const (
 	LoopCfaKindCFA_FRAME_POINTER LoopCfaKind = 7
 )
 
+type LoopCfaNote uint32
+
+const (
+	LoopCfaNoteCFA_NOTE_NONE        LoopCfaNote = 0
+	LoopCfaNoteCFA_NOTE_OTHER_STACK LoopCfaNote = 1
+	LoopCfaNoteCFA_NOTE_INTERRUPTED LoopCfaNote = 2
+)
+
 type LoopCounters struct {
 	_        structs.HostLayout
 	Taken    uint64
@@ -73,12 +81,12 @@ const (
 	LoopLimitsRECORD_WORDS      LoopLimits = 4096
 	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 16384
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
+	LoopLimitsCOPY_SKIPS        LoopLimits = 4
 	LoopLimitsWAKE_INTERVAL     LoopLimits = 5000000
 	LoopLimitsNUM_REGS          LoopLimits = 32
 	LoopLimitsBLOCK_ROWS        LoopLimits = 64
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
 	LoopLimitsROW_RULE_BITS     LoopLimits = 20
-	LoopLimitsOTHER_STACK       LoopLimits = 1
 	LoopLimitsMAX_RULES         LoopLimits = 65536
 )
 
@@ -169,7 +177,7 @@ type LoopSample struct {
 	Trigger     uint8
 	Reserved    [3]uint8
 	Duration    uint32
-	Reserved2   uint32
+	CopySkip    uint32
 	Comm        [16]int8
 }
 

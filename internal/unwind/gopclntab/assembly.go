@@ -58,7 +58,7 @@ type asmFunc struct {
 	// (arm64). internal/chacha8rand.block of Go 1.22 to 1.26 stores its counter over what was saved.
 	linked bool
 	// injected: bytes that a signal handler put on the stack before it made the interrupted code call this function
-	// (arm64: where the link register went; see Interrupted).
+	// (arm64: where the link register went; see unwind.CFANoteInterrupted).
 	injected int32
 }
 
@@ -138,7 +138,7 @@ func (a *asmFunc) ruleARM64(at uint64, delta int32) unwind.Rule {
 // interrupted marks a rule of a function that interrupted code was made to call.
 func (a *asmFunc) interrupted(r unwind.Rule) unwind.Rule {
 	if a.injected > 0 && r.CFA == unwind.CFAReg {
-		r.Offset2 = Interrupted
+		r.Offset2 = int16(unwind.CFANoteInterrupted)
 	}
 	return r
 }

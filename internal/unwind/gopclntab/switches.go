@@ -12,15 +12,6 @@ import (
 // change between them, and how a walk crosses them, are told in docs/decisions/0010-go-stack-switches.md. Here is what
 // that means for their rows. Functions are known by name: their numbers (funcID) change from version to version.
 
-// OtherStack stands in Offset2 of a CFAReg rule (which has no other use for it) whose CFA is on another stack than the
-// stack pointer, so that neither needs to be above the other.
-const OtherStack = 1
-
-// Interrupted stands in Offset2 of a CFAReg rule, on arm64, of a function that a signal handler made the interrupted code
-// call: runtime.asyncPreempt. The handler pushed the link register (at CFA-16 now) and put the address of the instruction
-// that was to be next into it, so that the caller's pc is exact and a leaf's return address is not lost.
-const Interrupted = 2
-
 // wholeRule is the rule of functions that have the same one everywhere.
 func (t *Table) wholeRule(name string, flags uint8) (unwind.Rule, bool) {
 	switch name {
@@ -169,11 +160,11 @@ func otherStack(rows []row, a *asmFunc, writes []uint64) []row {
 func otherStackRule(a *asmFunc) unwind.Rule {
 	if a.arch == unwind.ArchARM64 {
 		rule := savedLinkRule(a.frame+8, a.frame)
-		rule.Reg, rule.Offset2 = unwind.ARM64FP, OtherStack
+		rule.Reg, rule.Offset2 = unwind.ARM64FP, int16(unwind.CFANoteOtherStack)
 		return rule
 	}
 	return unwind.Rule{
-		CFA: unwind.CFAReg, Reg: unwind.AMD64RBP, Offset: 16, Offset2: OtherStack,
+		CFA: unwind.CFAReg, Reg: unwind.AMD64RBP, Offset: 16, Offset2: int16(unwind.CFANoteOtherStack),
 		RAOffset: -1, FP: unwind.SaveAtCFA, FPOffset: -2, BX: unwind.SaveUndefined,
 	}
 }

@@ -67,7 +67,7 @@ func TestSwitches(t *testing.T) {
 			for _, name := range []string{"runtime.systemstack", "runtime.nanotime1"} {
 				n := 0
 				for _, r := range rowsOf(t, tab, u, name) {
-					if r.CFA == reg && r.Offset2 == OtherStack {
+					if r.CFA == reg && r.Offset2 == int16(unwind.CFANoteOtherStack) {
 						n++
 					}
 				}
@@ -76,7 +76,7 @@ func TestSwitches(t *testing.T) {
 				}
 			}
 			for _, r := range rowsOf(t, tab, u, "runtime.asyncPreempt") {
-				if arch == "arm64" && r.CFA == reg && r.Offset2 != Interrupted {
+				if arch == "arm64" && r.CFA == reg && r.Offset2 != int16(unwind.CFANoteInterrupted) {
 					t.Errorf("runtime.asyncPreempt: %v is a plain call", r)
 				}
 			}

@@ -141,16 +141,24 @@ func TestCopies(t *testing.T) {
 	each(t, func(t *testing.T, arch unwind.Arch, _ hostbpf.Variant, h *hostbpf.Host) {
 		for _, tt := range []struct {
 			words, skip int
+			hole        int // words above the stack pointer that were never touched
 			fill        uint64
 			want        int // bytes
 		}{
-			{4096, 0, 0, 4 * 4096},
-			{4096, 3, 0, 4*4096 - 24},  // up to a page's end
-			{4096, 0, 1<<17 + 1, 4096}, // the ring is a quarter of a half full
-			{4096, 0, 1<<19 + 1, 0},    // it is over half full
-			{512 * 2, 0, 0, 2 * 4096},  // up to the end
-			{512*2 - 1, 0, 0, 4096},    // page by page
-			{3, 2, 0, 0},
+			{4096, 0, 0, 0, 4 * 4096},
+			{4096, 3, 0, 0, 4*4096 - 24},  // up to a page's end
+			{4096, 0, 0, 1<<17 + 1, 4096}, // the ring is a quarter of a half full
+			{4096, 0, 0, 1<<19 + 1, 0},    // it is over half full
+			{512 * 2, 0, 0, 0, 2 * 4096},  // up to the end
+			{512*2 - 1, 0, 0, 0, 4096},    // page by page
+			{3, 2, 0, 0, 0},
+			{4096, 0, 512, 0, 4 * 4096},
+			{4096, 500, 12, 0, 4 * 4096},
+			{4096, 0, 4 * 512, 0, 4 * 4096},
+			{4096, 0, 4*512 + 1, 0, 0}, // too much
+			{4096, 0, 512, 1<<17 + 1, 4096},
+			{4096, 0, 512, 1<<19 + 1, 0},
+			{512 + 100, 0, 512, 0, 0},
 		} {
 			p := chain(arch, 2)
 			stack := make([]byte, 8*tt.words)
@@ -158,7 +166,8 @@ func TestCopies(t *testing.T) {
 				binary.LittleEndian.PutUint64(stack[8*i:], uint64(i)*0x0101010101)
 			}
 			p.Memory = tape.Memory{}
-			p.Memory.Add(stackAt, stack)
+			above := tt.skip + tt.hole
+			p.Memory.Add(stackAt+8*unwind.Addr(above), stack[8*above:])
 			sp := unwind.AMD64RSP
 			if arch == unwind.ArchARM64 {
 				sp = unwind.ARM64SP
@@ -168,8 +177,11 @@ func TestCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := take(t, h, &hostbpf.Sample{Registers: p.Registers, Unknown: true, RingFill: tt.fill}, &p.Memory)
-			if !r.HasCopy || len(r.Stack) != tt.want || !slices.Equal(r.Stack, stack[8*tt.skip:][:len(r.Stack)]) {
+			if !r.HasCopy || len(r.Stack) != tt.want || !slices.Equal(r.Stack, stack[8*above:][:len(r.Stack)]) {
 				t.Errorf("%+v: copy %v of %d bytes", tt, r.HasCopy, len(r.Stack))
+			}
+			if tt.want > 0 && int(r.CopySkip) != 8*tt.hole {
+				t.Errorf("%+v: the copy begins %d bytes above the stack pointer", tt, r.CopySkip)
 			}
 			got := r.Registers
 			for i := range got.Reg {

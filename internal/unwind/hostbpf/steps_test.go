@@ -212,8 +212,8 @@ func TestInterrupted(t *testing.T) {
 	const sp = unwind.ARM64SP
 	leaf := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, RA: unwind.RAReg, RAOffset: unwind.ARM64LR}
 	before := leaf
-	before.Offset, before.Offset2 = 16, gopclntab.Interrupted
-	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: gopclntab.Interrupted, RAOffset: -6}
+	before.Offset, before.Offset2 = 16, int16(unwind.CFANoteInterrupted)
+	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: int16(unwind.CFANoteInterrupted), RAOffset: -6}
 	frame := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 32, RAOffset: -4}
 	w := newWorld(unwind.ArchARM64, before, leaf, rootRule)
 	w.Registers.Reg[sp], w.Registers.Reg[unwind.ARM64LR] = stackAt, codeAt+16 // not at(1): its first instruction

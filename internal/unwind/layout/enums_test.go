@@ -65,6 +65,7 @@ func TestEnums(t *testing.T) {
 	}{
 		{enum: "LoopCfaKind", typ: "CFAKind"},
 		{enum: "LoopRaKind", typ: "RAKind"},
+		{enum: "LoopCfaNote", typ: "CFANote"},
 		{enum: "LoopSaveKind", typ: "SaveKind"},
 		{enum: "LoopStopReason", typ: "StopReason", onlyGo: []string{"stopreasons"}}, // the count
 		{enum: "LoopRuntime", typ: "Runtime"},

@@ -11,16 +11,6 @@ import (
 // Code above 2^48, which needs an explicit request for 52-bit addresses, would be cut.
 const armAddress = 1<<48 - 1
 
-// otherStack in a CFAReg rule's Offset2 says that the CFA is on another stack than the stack pointer, so that neither
-// needs to be above the other. Go's functions that change stacks have such rules; a test compares the value with
-// gopclntab.OtherStack.
-const otherStack = 1
-
-// interrupted in an arm64 CFAReg rule's Offset2 says that Go's signal handler made the caller call this code: the caller
-// goes on at an instruction that it has not executed yet, and its link register lies at CFA-16. runtime.asyncPreempt is
-// such code (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18 to 1.27).
-const interrupted = 2
-
 // step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
 func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
@@ -50,7 +40,7 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	if !ok {
 		return frame{}, stop, false
 	}
-	if (cfa < w.low || cfa == w.low && !w.exact) && !(r.CFA == unwind.CFAReg && r.Offset2 == otherStack) {
+	if (cfa < w.low || cfa == w.low && !w.exact) && !(r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteOtherStack) {
 		return frame{}, unwind.StopNoProgress, false
 	}
 	ra, stop, ok := w.returnAddress(r, cfa)
@@ -66,7 +56,7 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	w.restore(&next, w.fp(), r.FP, r.FPOffset, cfa)
 	if w.arch == unwind.ArchAMD64 {
 		w.restore(&next, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
-	} else if r.CFA == unwind.CFAReg && r.Offset2 == interrupted {
+	} else if r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteInterrupted {
 		next.flags, next.exact = 0, true
 		w.restore(&next, unwind.ARM64LR, unwind.SaveAtCFA, -2, cfa)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
 // memory is words by address; behind end it is a copy that has ended.
@@ -90,7 +89,7 @@ func TestWalk(t *testing.T) {
 	inRDI.RA, inRDI.RAOffset = unwind.RAReg, unwind.AMD64RDI
 	plt := unwind.Rule{CFA: unwind.CFAPLT, Reg: rsp, Offset: 8, Offset2: 11, RAOffset: -1}
 	other := amd64Reg(rbp, 16)
-	other.Offset2 = gopclntab.OtherStack
+	other.Offset2 = int16(unwind.CFANoteOtherStack)
 	type words = map[unwind.Addr]uint64
 	for _, c := range []struct {
 		name string
@@ -206,8 +205,8 @@ func TestInterrupted(t *testing.T) {
 	leaf := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, RA: unwind.RAReg, RAOffset: lr}
 	frame := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 32, RAOffset: -4, FP: unwind.SaveAtCFA, FPOffset: -5}
 	before := leaf // the call's prologue
-	before.Offset, before.Offset2 = 16, gopclntab.Interrupted
-	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: gopclntab.Interrupted, RAOffset: -6,
+	before.Offset, before.Offset2 = 16, int16(unwind.CFANoteInterrupted)
+	after := unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: 48, Offset2: int16(unwind.CFANoteInterrupted), RAOffset: -6,
 		FP: unwind.SaveAtCFA, FPOffset: -7}
 	mem := memory{words: map[unwind.Addr]uint64{
 		0x7ff8: 0x7777, 0x8000: 0x1010, 0x8020: 0x1024, // after its prologue: return address, the link register
