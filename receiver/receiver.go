@@ -21,10 +21,13 @@ import (
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
 
-// Bounds of the wait before an engine that could not start is tried again; it doubles in between.
+// Bounds of the wait before an engine that could not start, or had crashed, is tried again; it doubles in between.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
+
+	// soundAfter is how long an engine has to run for the waits to begin anew when it crashes.
+	soundAfter = 10 * time.Minute
 )
 
 // profilesReceiver runs one engine. Where profiling is not possible it does not fail the collector: the other pipelines
@@ -36,12 +39,15 @@ type profilesReceiver struct {
 	create newRunner
 	obs    *receiverhelper.ObsReport
 	meters *meters
-	retry  time.Duration // first wait; tests shorten it
+
+	starting sync.Mutex // held while an engine is created and started
 
 	mu     sync.Mutex
+	retry  time.Duration      // the wait before the next start
 	cancel context.CancelFunc // ends the retries
 	done   chan struct{}      // closed when no retry can come any more; nil without Start
 	engine runner             // the one that runs; nil before
+	since  time.Time          // when it started
 	host   component.Host
 	status componentstatus.Status
 	reason string
@@ -86,14 +92,14 @@ func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error
 		r.giveUp(err)
 		return nil
 	}
-	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Stringer("after", r.retry))
+	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Stringer("after", firstRetry))
 	r.report(componentstatus.StatusRecoverableError, err)
-	r.startLater(nil)
+	r.startLater(false)
 	return nil
 }
 
-// startLater tries to start an engine until one runs or Shutdown comes, after the one that ran before has come to its end.
-func (r *profilesReceiver) startLater(before runner) {
+// startLater tries to start an engine until one runs or Shutdown comes. One that crashed is brought to its end first.
+func (r *profilesReceiver) startLater(crashed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -104,17 +110,41 @@ func (r *profilesReceiver) startLater(before runner) {
 	r.cancel, r.done = cancel, done
 	go func() {
 		defer close(done)
-		if before != nil {
-			if err := before.Shutdown(ctx); err != nil {
-				r.logger.Warn("Cleaning up behind an engine that had stopped", zap.Error(err))
-			}
+		if crashed {
+			r.cleanUp(ctx)
 		}
 		r.retryStart(ctx)
 	}()
 }
 
+// cleanUp brings the engine that crashed to its end, and has the waits begin anew if it had been sound before.
+func (r *profilesReceiver) cleanUp(ctx context.Context) {
+	r.starting.Lock() // it may have crashed before it was known to have started
+	r.mu.Lock()
+	e := r.engine
+	if time.Since(r.since) > soundAfter {
+		r.retry = firstRetry
+	}
+	r.mu.Unlock()
+	r.starting.Unlock()
+	if err := e.Shutdown(ctx); err != nil {
+		r.logger.Warn("Cleaning up behind an engine that had stopped", zap.Error(err))
+	}
+}
+
+// nextWait is how long to wait before the next start, and doubles for the one after.
+func (r *profilesReceiver) nextWait() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := r.retry
+	r.retry = min(2*wait, lastRetry)
+	return wait
+}
+
 // startEngine creates an engine and starts it. Each attempt takes a new one, since a failed Start leaves nothing usable.
 func (r *profilesReceiver) startEngine(ctx context.Context) error {
+	r.starting.Lock()
+	defer r.starting.Unlock()
 	e, err := r.create(r.config, r.logger, r.consume, r.engineStatus)
 	if err != nil {
 		return err
@@ -123,22 +153,21 @@ func (r *profilesReceiver) startEngine(ctx context.Context) error {
 		return errors.Join(err, e.Shutdown(ctx))
 	}
 	r.mu.Lock()
-	r.engine = e
+	r.engine, r.since = e, time.Now()
 	r.mu.Unlock()
 	return nil
 }
 
 func (r *profilesReceiver) retryStart(ctx context.Context) {
-	for wait := r.retry; ; wait = min(2*wait, lastRetry) {
+	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(r.nextWait()):
 		}
 		err := r.startEngine(ctx)
 		switch {
 		case err == nil:
-			r.logger.Info("Profiling started")
 			r.report(componentstatus.StatusOK, nil)
 			return
 		case ctx.Err() != nil:
@@ -181,10 +210,7 @@ func (r *profilesReceiver) engineStatus(err error) {
 	}
 	r.report(componentstatus.StatusRecoverableError, err)
 	if errors.Is(err, engine.ErrCrashed) {
-		r.mu.Lock()
-		crashed := r.engine
-		r.mu.Unlock()
-		r.startLater(crashed)
+		r.startLater(true)
 	}
 }
 

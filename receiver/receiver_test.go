@@ -32,6 +32,7 @@ type fakeEngine struct {
 	startErr error
 	hang     bool // Shutdown waits for its context
 	stats    engine.Stats
+	onStart  func() // what happens while it starts
 
 	config engine.Config
 	sink   engine.Sink
@@ -44,9 +45,19 @@ type fakeEngine struct {
 
 func (f *fakeEngine) Start(context.Context) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.started++
+	f.mu.Unlock()
+	if f.onStart != nil {
+		f.onStart()
+	}
 	return f.startErr
+}
+
+// starts is how often it was started.
+func (f *fakeEngine) starts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.started
 }
 
 func (f *fakeEngine) Shutdown(ctx context.Context) error {
@@ -129,7 +140,7 @@ func TestSamplesReachTheNextConsumer(t *testing.T) {
 	e, sink := &fakeEngine{}, new(consumertest.ProfilesSink)
 	f := newFixture(t, sink, creating(e))
 	f.start(t)
-	require.Equal(t, 1, e.started)
+	require.Equal(t, 1, e.starts())
 	require.Equal(t, 49, e.config.OnCPUFrequency)
 	require.NoError(t, e.sink(t.Context(), pprofile.NewProfiles(), 7))
 	require.Len(t, sink.AllProfiles(), 1)
@@ -153,7 +164,7 @@ func TestShutdownWithoutStartAndRepeated(t *testing.T) {
 	f := newFixture(t, consumertest.NewNop(), creating(e))
 	f.shutdown(t)
 	f.shutdown(t)
-	require.Zero(t, e.started)
+	require.Zero(t, e.starts())
 
 	f = newFixture(t, consumertest.NewNop(), creating(e))
 	f.start(t)
@@ -199,7 +210,7 @@ func TestPassingTroubleIsTriedAgain(t *testing.T) {
 		f.start(t)
 		time.Sleep(firstRetry + 2*firstRetry + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, 1, good.started)
+		require.Equal(t, 1, good.starts())
 		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.statuses(),
 			"the same trouble is reported once")
 		f.shutdown(t)
@@ -217,12 +228,58 @@ func TestCrashedEngineIsReplaced(t *testing.T) {
 		time.Sleep(firstRetry + time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, 1, crashing.shutdowns)
-		require.Equal(t, 1, next.started)
+		require.Equal(t, 1, next.starts())
 		require.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.statuses())
 		f.shutdown(t)
 		require.Equal(t, 1, next.shutdowns)
 		next.status(engine.ErrCrashed) // too late
 		synctest.Wait()
+	})
+}
+
+// TestCrashesInARow: what crashes again and again is started less and less often, until it has run soundly for a while.
+func TestCrashesInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engines := make([]*fakeEngine, 12)
+		for i := range engines {
+			engines[i] = new(fakeEngine)
+		}
+		f := newFixture(t, consumertest.NewNop(), creating(engines...))
+		f.start(t)
+		i, crash := 0, fmt.Errorf("%w: index out of range", engine.ErrCrashed)
+		replacedAfter := func(wait time.Duration) {
+			t.Helper()
+			engines[i].status(crash)
+			time.Sleep(wait - time.Millisecond)
+			synctest.Wait()
+			require.Zero(t, engines[i+1].starts())
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			i++
+			require.Equal(t, 1, engines[i].starts())
+		}
+		for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			replacedAfter(seconds * time.Second)
+		}
+		time.Sleep(soundAfter)
+		replacedAfter(firstRetry)
+		replacedAfter(2 * firstRetry)
+		f.shutdown(t)
+	})
+}
+
+// TestCrashWhileItStarts has an engine crash before the receiver knows that it runs: that one is cleaned up behind.
+func TestCrashWhileItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crashing, next := &fakeEngine{}, &fakeEngine{}
+		crashing.onStart = func() { crashing.status(engine.ErrCrashed) }
+		f := newFixture(t, consumertest.NewNop(), creating(crashing, next))
+		f.start(t)
+		time.Sleep(firstRetry + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 1, crashing.shutdowns)
+		require.Equal(t, 1, next.starts())
+		f.shutdown(t)
 	})
 }
 
