@@ -295,16 +295,17 @@ func (t *Tables) takeUnused(now time.Time, spare bool) map[int]*slab {
 			continue
 		}
 		s.extents.reclaim(now)
-		if spare && s.extents.unused() && len(s.mem) == slabBlocks {
+		if !s.extents.unused() {
+			continue
+		}
+		if spare && len(s.mem) == slabBlocks {
 			spare = false // made ahead, or about as good as that
 			continue
 		}
-		if s.extents.unused() {
-			unused[i] = s
-			t.bytes -= len(s.mem) * blockBytes
-			t.free -= len(s.mem)
-			t.slabs[i] = nil
-		}
+		unused[i] = s
+		t.bytes -= len(s.mem) * blockBytes
+		t.free -= len(s.mem)
+		t.slabs[i] = nil
 	}
 	return unused
 }

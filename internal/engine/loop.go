@@ -125,15 +125,6 @@ const (
 	maxHouseInterval = 10 * time.Second
 )
 
-// trimTicks is how often kernel memory that holds no table any more is given back.
-const trimTicks = 6
-
-func (e *Engine) trimTables() {
-	tables := e.kernel.Tables
-	e.jobs.submit(aboutSelf(trimSerial, "kernel memory without tables"), time.Minute,
-		func(context.Context) (any, error) { tables.Trim(); return nil, nil }, func(any, error) {})
-}
-
 func houseInterval(report time.Duration) time.Duration {
 	return min(max(report, minHouseInterval), maxHouseInterval)
 }
@@ -153,6 +144,15 @@ func (e *Engine) keepHouse(now time.Time) {
 		e.trimTables()
 	}
 	e.publishStats()
+}
+
+// trimTicks is after how many ticks kernel memory that holds no table any more is given back.
+const trimTicks = 6
+
+func (e *Engine) trimTables() {
+	tables := e.kernel.Tables
+	e.jobs.submit(aboutSelf(trimSerial, "kernel memory without tables"), time.Minute,
+		func(context.Context) (any, error) { tables.Trim(); return nil, nil }, func(any, error) {})
 }
 
 // follow looks for CPUs that came or went and publishes the counters.

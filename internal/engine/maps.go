@@ -111,14 +111,14 @@ type identity struct {
 	group                   uint64 // id of the control group, 0 if unknown
 }
 
-// identifyTries is how often a process is identified before it is given up.
-const identifyTries = 5
+// maxIdentifyTries is how often it is tried to identify a process.
+const maxIdentifyTries = 5
 
 // identifyAgain tries once more where something went wrong: a container.id that is missing is missing for as long as the
 // process lives.
 func (e *Engine) identifyAgain() {
 	for _, st := range e.states {
-		if st.unidentified && st.p.State() == process.Live && st.identified < identifyTries {
+		if st.identifyAgain && st.p.State() == process.Live && st.identifyTries < maxIdentifyTries {
 			e.identify(st)
 		}
 	}
@@ -129,8 +129,8 @@ func (e *Engine) identify(st *processState) {
 	if st.kernel || st.elsewhere {
 		return
 	}
-	st.identified++
-	st.unidentified = false
+	st.identifyTries++
+	st.identifyAgain = false
 	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
 	e.jobs.submit(aboutProcess(pid, "identity"), procTimeout,
 		func(context.Context) (any, error) {
@@ -163,7 +163,7 @@ func (e *Engine) identify(st *processState) {
 				e.containerByGroup(st)
 			}
 			if err != nil && !errors.Is(err, procfs.ErrGone) {
-				st.unidentified = true
+				st.identifyAgain = true
 				e.log.Debug("identifying a process", zap.Uint32("pid", pid), zap.Error(err))
 			}
 			if st.resource.ExecutablePath != "" {

@@ -61,7 +61,7 @@ func (e *Engine) takeSample(b []byte) {
 	if s.Stop == unwind.StopGone {
 		arrived = e.table.ExitingSampleArrived
 	}
-	p := arrived(pid, s.TID, s.Time, s.ID.StartTime, s.ID.ExecID)
+	p := arrived(pid, s.Time, s.ID.StartTime, s.ID.ExecID)
 	st := e.stateOf(p, s)
 	if s.Stop == unwind.StopNoMapping && !s.PendingGuess {
 		e.table.Suspect(p)
@@ -199,8 +199,8 @@ type processState struct {
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample
 
-	identified   int  // tries
-	unidentified bool // the last one failed, and the process was there
+	identifyTries int  // how often it was tried to identify the process
+	identifyAgain bool // the last try failed, and the process was there
 }
 
 func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {

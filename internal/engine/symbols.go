@@ -147,7 +147,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 	}
 	if !w.payload.file.open() { // nothing mapped it for a while; the job starts when it is open again
 		if !xs.evicted && !w.x.Checking() {
-			e.executables.LetGo(w.x)
+			e.executables.Reopen(w.x)
 			if e.executables.StartOpening(w.x) {
 				e.load(w.x)
 			}

@@ -400,8 +400,8 @@ func (x *Executables[T]) noteIdle(e *Executable[T]) {
 	}
 }
 
-// LetGo tells that e's file is not open any more, and that it is to be opened again, see StartOpening.
-func (x *Executables[T]) LetGo(e *Executable[T]) { e.recheck = true }
+// Reopen tells that e's file was closed (see TakeIdle) and is wanted again: StartOpening will say that it is to be opened.
+func (x *Executables[T]) Reopen(e *Executable[T]) { e.recheck = true }
 
 // evictUnused forgets the file that was unused longest.
 func (x *Executables[T]) evictUnused() {

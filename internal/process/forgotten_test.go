@@ -56,7 +56,7 @@ func TestIdle(t *testing.T) {
 	if idle := x.TakeIdle(); len(idle) != 1 || idle[0] != e || e.Mapped() {
 		t.Fatalf("idle: %v", idle)
 	}
-	x.LetGo(e)
+	x.Reopen(e)
 	if len(x.TakeIdle()) != 0 {
 		t.Error("idle twice")
 	}

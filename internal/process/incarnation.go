@@ -4,7 +4,26 @@ package process
 // unknown. time is the sample's (CLOCK_MONOTONIC, ns), start the group leader's start_boottime (ns), execID the task's
 // self_exec_id. The sample may come after the exit, exec or fork event that it belongs before, and before the one that
 // it belongs after.
-func (t *Table) SampleArrived(pid, tid uint32, time, start uint64, execID uint32) *Process {
+func (t *Table) SampleArrived(pid uint32, time, start uint64, execID uint32) *Process {
+	p := t.attribute(pid, time, start, execID)
+	if p.state == Leaving && p.ended == 0 && time > p.exited {
+		t.stats.Reanimated++
+		t.revive(p)
+	}
+	t.trim(p)
+	return p
+}
+
+// ExitingSampleArrived is SampleArrived for a sample of a task that has given its memory up: in the last part of exit,
+// after the kernel has written the exit record, it still runs and is sampled. It makes nothing live again.
+func (t *Table) ExitingSampleArrived(pid uint32, time, start uint64, execID uint32) *Process {
+	p := t.attribute(pid, time, start, execID)
+	t.trim(p)
+	return p
+}
+
+// attribute finds or makes the incarnation that a sample belongs to, and notes what the sample tells of it.
+func (t *Table) attribute(pid uint32, time, start uint64, execID uint32) *Process {
 	newest := t.byPID[pid]
 	p := choose(newest, time, start, execID)
 	if p == nil {
@@ -22,12 +41,14 @@ func (t *Table) SampleArrived(pid, tid uint32, time, start uint64, execID uint32
 		p.seen = time
 	}
 	p.latest = max(p.latest, time)
-	t.used(p, time)
+	if p.state == Live && p.usedTick != t.tick { // keep it from being evicted
+		p.usedTick = t.tick
+		t.recent.MoveToFront(p.place)
+	}
 	p.adopt()
 	if first {
 		t.noteChange(p)
 	}
-	t.trim(p)
 	return p
 }
 
@@ -44,26 +65,6 @@ func (t *Table) learnExecID(p *Process, id uint32) {
 	}
 	if next != nil && next.bornExact && !next.execKnown && next.Generation == p.Generation+1 {
 		t.learnExecID(next, id+1)
-	}
-}
-
-// ExitingSampleArrived is SampleArrived for a sample of a task that has given its memory up: in the last part of exit,
-// after the kernel has written the exit record, it still runs and is sampled. It makes nothing live again.
-func (t *Table) ExitingSampleArrived(pid, tid uint32, time, start uint64, execID uint32) *Process {
-	t.exiting = true
-	defer func() { t.exiting = false }()
-	return t.SampleArrived(pid, tid, time, start, execID)
-}
-
-// used keeps p from being evicted, and revives it if it runs after its exit.
-func (t *Table) used(p *Process, time uint64) {
-	switch {
-	case p.state == Leaving && p.ended == 0 && time > p.exited && !t.exiting:
-		t.stats.Reanimated++
-		t.revive(p)
-	case p.state == Live && p.usedTick != t.tick:
-		p.usedTick = t.tick
-		t.recent.MoveToFront(p.place)
 	}
 }
 

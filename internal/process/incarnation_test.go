@@ -55,7 +55,7 @@ func (b table) exit(time uint64, pid, tid uint32) {
 // sample attributes a sample and checks which program it is taken to be of.
 func (b table) sample(time uint64, pid uint32, start uint64, execID uint32, want string) *Process {
 	b.t.Helper()
-	p := b.SampleArrived(pid, pid, time, start, execID)
+	p := b.SampleArrived(pid, time, start, execID)
 	if got := image(p); got != want {
 		b.t.Errorf("sample at %d is of %q, want %q", time, got, want)
 	}
@@ -97,7 +97,7 @@ func TestLeaderExitsFirst(t *testing.T) {
 	b.Apply(&Event{Kind: EventFork, Time: 21, PID: 5, TID: 6, PPID: 5, PTID: 5})
 	b.exit(30, 5, 5)
 	b.Tick()
-	if got := b.SampleArrived(5, 6, 40, 1, 7); got != p || p.State() != Live || b.Stats().Reanimated != 1 {
+	if got := b.SampleArrived(5, 40, 1, 7); got != p || p.State() != Live || b.Stats().Reanimated != 1 {
 		t.Errorf("state %d", p.State())
 	}
 	for range 5 {
@@ -275,7 +275,7 @@ func TestRandomOrder(t *testing.T) {
 		for i := range samples {
 			s := &samples[i]
 			all = append(all, delivery{s.time + uint64(r.IntN(60)), func() {
-				s.p = b.SampleArrived(s.pid, s.pid, s.time, s.start, s.execID)
+				s.p = b.SampleArrived(s.pid, s.time, s.start, s.execID)
 			}})
 		}
 		slices.SortStableFunc(all, func(a, b delivery) int { return int(a.at) - int(b.at) })

@@ -196,7 +196,7 @@ func modelStep(table *Table, w *world, views map[uint32]view) {
 		start := w.now()
 		p = &proc{pid: pid, start: start, execID: uint32(r.IntN(5)), alive: true}
 		w.procs[pid], views[pid] = p, view{}
-		table.SampleArrived(pid, pid, w.now(), start, p.execID)
+		table.SampleArrived(pid, w.now(), start, p.execID)
 		return
 	}
 	pid := p.pid
@@ -219,7 +219,7 @@ func modelStep(table *Table, w *world, views map[uint32]view) {
 		p.alive = false
 		table.Apply(&Event{Kind: EventExit, Time: w.now(), PID: pid, TID: pid, PPID: 1})
 	case 4, 5:
-		table.SampleArrived(pid, pid, w.now(), p.start, p.execID)
+		table.SampleArrived(pid, w.now(), p.start, p.execID)
 	case 6:
 		table.Tick()
 	case 7:

@@ -68,7 +68,6 @@ type Table struct {
 	serial    uint64
 	lostEpoch uint64
 	bytes     uint64
-	exiting   bool // the sample being attributed is of a task in exit
 	stats     Stats
 }
 

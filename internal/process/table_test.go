@@ -236,7 +236,7 @@ func TestBounds(t *testing.T) {
 		case 1:
 			b.exec(i, pid, fmt.Sprint("/x", i))
 		case 2:
-			b.SampleArrived(pid, pid, i, uint64(r.IntN(5)), uint32(r.IntN(5)))
+			b.SampleArrived(pid, i, uint64(r.IntN(5)), uint32(r.IntN(5)))
 		case 3:
 			m := imageMap(fmt.Sprint("/y", i))
 			m.Start, m.End = unwind.Addr(i)<<12, unwind.Addr(i)<<12+0x1000
@@ -257,7 +257,7 @@ func TestBounds(t *testing.T) {
 		m.Start, m.End = unwind.Addr(i)<<13+1<<40, unwind.Addr(i)<<13+0x1000+1<<40
 		b.Apply(&Event{Kind: EventMmap, Time: 30000 + i, PID: 7, TID: 7, Map: m})
 	}
-	p := b.SampleArrived(7, 7, 40000, 9, 9)
+	p := b.SampleArrived(7, 40000, 9, 9)
 	if n := len(p.Mappings()); n > 1000 || n < 700 || b.Stats().MappingsDropped == 0 || !p.WantsMaps() {
 		t.Errorf("%d mappings, %+v", n, b.Stats())
 	}
@@ -334,7 +334,7 @@ func fuzzStep(t *Table, x *Executables[int], what byte, pid uint32, arg byte, ti
 		e.Kind = EventExec + EventKind(what%12)
 		t.Apply(&e)
 	case 5, 6:
-		p := t.SampleArrived(pid, pid, time, uint64(arg%4)*clockTick, uint32(arg%5))
+		p := t.SampleArrived(pid, time, uint64(arg%4)*clockTick, uint32(arg%5))
 		if f, ok := p.Find(unwind.Addr(arg) << 12); ok && f.File != nil && p.State() != Removed {
 			e := x.Of(f.File)
 			x.Use(e)
@@ -378,7 +378,7 @@ func BenchmarkFind(b *testing.B) {
 				m.Start, m.End = unwind.Addr(i)<<13, unwind.Addr(i)<<13+0x1000
 				t.Apply(&Event{Kind: EventMmap, Time: 2, PID: 1, TID: 1, Map: m})
 			}
-			p := t.SampleArrived(1, 1, 3, 1, 1)
+			p := t.SampleArrived(1, 3, 1, 1)
 			i := 0
 			for b.Loop() {
 				i = (i + 7919) % n
@@ -413,7 +413,7 @@ func BenchmarkShortProcess(b *testing.B) {
 					t.Apply(&Event{Kind: EventMmap, Time: time + 2 + uint64(i), PID: pid, TID: pid, Map: maps[i]})
 				}
 				if sampled {
-					t.SampleArrived(pid, pid, time+90, time, 1)
+					t.SampleArrived(pid, time+90, time, 1)
 				}
 				t.Apply(&Event{Kind: EventExit, Time: time + 99, PID: pid, TID: pid})
 				if time%10000 == 1 {
@@ -437,7 +437,7 @@ func BenchmarkMmapInto(b *testing.B) {
 				m.Start, m.End = unwind.Addr(i)<<13, unwind.Addr(i)<<13+0x1000
 				t.Apply(&Event{Kind: EventMmap, Time: 2, PID: 1, TID: 1, Map: m})
 			}
-			p := t.SampleArrived(1, 1, 3, 1, 1)
+			p := t.SampleArrived(1, 3, 1, 1)
 			p.Mappings()
 			time := uint64(3)
 			for b.Loop() {
@@ -460,6 +460,6 @@ func BenchmarkSampleArrived(b *testing.B) {
 	for b.Loop() {
 		time++
 		pid := uint32(time%1000) + 1
-		t.SampleArrived(pid, pid, time, uint64(pid), 1)
+		t.SampleArrived(pid, time, uint64(pid), 1)
 	}
 }

@@ -28,70 +28,69 @@ func (fs *FS) Cgroup(pid uint32) (Cgroup, error) {
 	return parseCgroup(b), nil
 }
 
-// cgroupMounts are where the unified hierarchy is: alone, or beside version 1's.
-var cgroupMounts = [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
-
-// fileIDKernfs is FILEID_KERNFS of include/linux/exportfs.h, Linux 5.10: a handle of 8 bytes, the id.
-const fileIDKernfs = 0xfe
-
-// CgroupByID finds a control group by its id in the unified hierarchy (which bpf_get_current_cgroup_id tells), as long as it
-// exists. It needs CAP_DAC_READ_SEARCH.
-func (fs *FS) CgroupByID(id uint64) (Cgroup, error) {
-	path, err := cgroupPath(id)
-	if err != nil {
-		return Cgroup{}, fmt.Errorf("finding control group %d: %w", id, err)
-	}
-	c := Cgroup{Path: path}
-	c.ContainerID, c.PodUID = identify(path)
-	return c, nil
-}
-
-// CgroupID is the id of the control group with a path in the unified hierarchy.
-func (fs *FS) CgroupID(path string) (uint64, error) {
-	errs := []error{errors.ErrUnsupported}
-	for _, mount := range cgroupMounts {
-		var fsStat unix.Statfs_t
-		if err := unix.Statfs(mount, &fsStat); err != nil || fsStat.Type != unix.CGROUP2_SUPER_MAGIC {
-			continue
-		}
-		var st unix.Stat_t
-		if err := unix.Stat(mount+path, &st); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		return st.Ino, nil
-	}
-	return 0, fmt.Errorf("looking at control group %s: %w", path, errors.Join(errs...))
-}
-
-// cgroupPath opens the group's directory by its handle and asks where that is.
-func cgroupPath(id uint64) (string, error) {
-	handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))
+// inUnified calls fn with where the unified hierarchy may be mounted (alone, or beside version 1's), until it succeeds.
+func inUnified(fn func(mount string) error) error {
 	var errs []error
-	for _, mount := range cgroupMounts {
+	for _, mount := range [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var st unix.Statfs_t
 		if err := unix.Statfs(mount, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
 			continue
 		}
-		root, err := unix.Open(mount, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		err := fn(mount)
+		if err == nil {
+			return nil
 		}
-		fd, err := unix.OpenByHandleAt(root, handle, unix.O_PATH|unix.O_CLOEXEC)
-		unix.Close(root)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		unix.Close(fd)
-		return strings.TrimPrefix(path, mount), err
+		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
-		return "", fmt.Errorf("%w: no unified hierarchy is mounted", errors.ErrUnsupported)
+		return fmt.Errorf("%w: no unified hierarchy is mounted", errors.ErrUnsupported)
 	}
-	return "", errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// CgroupID is the id of the control group with a path in the unified hierarchy.
+func (fs *FS) CgroupID(path string) (uint64, error) {
+	var st unix.Stat_t
+	err := inUnified(func(mount string) error { return unix.Stat(mount+path, &st) })
+	if err != nil {
+		return 0, fmt.Errorf("looking at control group %s: %w", path, err)
+	}
+	return st.Ino, nil
+}
+
+// CgroupByID finds a control group by its id in the unified hierarchy (which bpf_get_current_cgroup_id tells), as long as it
+// exists. It needs CAP_DAC_READ_SEARCH.
+func (fs *FS) CgroupByID(id uint64) (Cgroup, error) {
+	var c Cgroup
+	err := inUnified(func(mount string) (err error) {
+		c.Path, err = cgroupPath(mount, id)
+		return err
+	})
+	if err != nil {
+		return Cgroup{}, fmt.Errorf("finding control group %d: %w", id, err)
+	}
+	c.ContainerID, c.PodUID = identify(c.Path)
+	return c, nil
+}
+
+// fileIDKernfs is FILEID_KERNFS of include/linux/exportfs.h, Linux 5.10: a handle of 8 bytes, the id.
+const fileIDKernfs = 0xfe
+
+// cgroupPath opens the group's directory by its handle and asks where that is.
+func cgroupPath(mount string, id uint64) (string, error) {
+	root, err := unix.Open(mount, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(root)
+	handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))
+	fd, err := unix.OpenByHandleAt(root, handle, unix.O_PATH|unix.O_CLOEXEC)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return strings.TrimPrefix(path, mount), err
 }
 
 // parseCgroup reads lines of "hierarchy:controllers:path" (cgroups(7)). With both versions mounted, the unified

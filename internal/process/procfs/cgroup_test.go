@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -119,14 +120,8 @@ func FuzzParseCgroup(f *testing.F) {
 // TestCgroupByID makes a control group as a container runtime does and finds it by its id, which is its inode number.
 func TestCgroupByID(t *testing.T) {
 	mount := ""
-	for _, m := range cgroupMounts {
-		var st unix.Statfs_t
-		if err := unix.Statfs(m, &st); err == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
-			mount = m
-		}
-	}
-	if mount == "" {
-		t.Skip("not supported: no unified hierarchy is mounted")
+	if err := inUnified(func(m string) error { mount = m; return nil }); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("not supported: ", err)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("not supported: a control group can be made by root only")
