@@ -33,6 +33,15 @@ func (a Arch) String() string {
 	return "none"
 }
 
+// CodeAddr is the address in a word that was saved as one of code. arm64 puts pointer authentication codes and tags above
+// the 48 bits of a user-space address; code above 2^48, which needs an explicit request for 52-bit addresses, would be cut.
+func (a Arch) CodeAddr(word uint64) Addr {
+	if a == ArchARM64 {
+		word &= 1<<48 - 1
+	}
+	return Addr(word)
+}
+
 // DWARF register numbers. amd64: System V ABI AMD64 1.0, figure 3.36. arm64: "DWARF for the Arm 64-bit Architecture"
 // 2023Q3, table 4.1.
 const (

@@ -92,14 +92,11 @@ func (s *Switcher) cgocall(r unwind.Rule, at *unwind.Registers) (
 	if !ok1 || !ok2 {
 		return next, unwind.StopMemory, false
 	}
-	next.PC = unwind.Addr(ra & armAddress)
+	next.PC = s.Arch.CodeAddr(ra)
 	next.Reg[unwind.ARM64SP], next.Reg[unwind.ARM64FP] = uint64(cfa), fp
 	next.Known = 1<<unwind.ARM64SP | 1<<unwind.ARM64FP
 	return next, 0, true
 }
-
-// armAddress is what an address has on arm64; above it may stand what pointer authentication adds.
-const armAddress = 1<<48 - 1
 
 // machine finds the thread's m: through a g that is m's g0, as it must be on the system stack, or its gsignal, if a
 // signal came there.

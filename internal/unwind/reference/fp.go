@@ -78,5 +78,5 @@ func (w *Walker) record(fp unwind.Addr) (callerFP uint64, ra unwind.Addr, stop u
 		return 0, 0, stop, false
 	}
 	v, stop, ok := w.word(fp + 8)
-	return callerFP, w.strip(v), stop, ok
+	return callerFP, w.arch.CodeAddr(v), stop, ok
 }

@@ -7,10 +7,6 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// armAddress is what a user-space address of arm64 has: 48 bits. Above them lie pointer authentication codes and tags.
-// Code above 2^48, which needs an explicit request for 52-bit addresses, would be cut.
-const armAddress = 1<<48 - 1
-
 // step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
 func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
@@ -96,15 +92,7 @@ func (w *Walker) returnAddress(r unwind.Rule, cfa unwind.Addr) (ra unwind.Addr, 
 	} else if v, stop, ok = w.word(cfa + unwind.Addr(8*int64(r.RAOffset))); !ok {
 		return 0, stop, false
 	}
-	return w.strip(v), 0, true
-}
-
-// strip removes what arm64 puts into a return address's upper bits.
-func (w *Walker) strip(v uint64) unwind.Addr {
-	if w.arch == unwind.ArchARM64 {
-		v &= armAddress
-	}
-	return unwind.Addr(v)
+	return w.arch.CodeAddr(v), 0, true
 }
 
 // restore sets a register of the caller, if its value can be found; otherwise it is lost, which matters only when a rule
