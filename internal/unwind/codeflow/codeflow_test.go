@@ -165,6 +165,20 @@ func TestAMD64(t *testing.T) {
 			0x10004 cfa=r7+48 ra=c-8
 			0x10017 cfa=r7+8 ra=c-8
 			0x10018 none`},
+		{"a threaded interpreter, whose handlers are no functions", `
+			push %rbx; sub $16, %rsp; mov (%rdi), %eax; jmp *(%rsi,%rax,8)
+			.balign 16
+			add $16, %rsp; pop %rbx; ret
+			.balign 16
+			add $1, %rdi; mov (%rdi), %eax; jmp *(%rsi,%rax,8)`, `
+			0x10000 cfa=r7+8 ra=c-8
+			0x10001 cfa=r7+16 ra=c-8 bx=c-16
+			0x10005 cfa=r7+32 ra=c-8 bx=c-16
+			0x1000a none
+			0x10010 cfa=r7+32 ra=c-8 bx=c-16
+			0x10014 cfa=r7+16 ra=c-8 bx=c-16
+			0x10015 cfa=r7+8 ra=c-8
+			0x10016 none`},
 		{"vfork", `
 			pop %rdx; mov $58, %eax; syscall; push %rdx; ret; .skip 16, 0xcc`, `
 			0x10000 cfa=r7+8 ra=c-8

@@ -263,7 +263,8 @@ func (w *walk) isWrong(s state, f flow, target unwind.FileAddr) bool {
 		leaves = r != w.r || r.start[target-r.at]
 	}
 	if !leaves {
-		w.returned = w.returned || f == flowEnd || f == flowIndirect
+		// An indirect jump is no such end: the handlers of threaded interpreters would be functions by that.
+		w.returned = w.returned || f == flowEnd
 		return false
 	}
 	w.returned = true
