@@ -34,7 +34,7 @@ const (
 	progSize   = 56
 	secSize    = 64
 
-	maxProgs    = 4096
+	maxProgs    = 128 // programs have some fourteen
 	maxExec     = 64
 	maxCode     = 256
 	maxSections = 1 << 14 // headers are kept as long as the file is; programs have some forty

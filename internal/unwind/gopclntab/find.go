@@ -10,8 +10,14 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
-// maxScan bounds what is read in search of a table that no section name leads to.
-const maxScan = 256 << 20
+const (
+	// maxScan bounds what is searched of a file altogether: its headers may name the same bytes again and again.
+	maxScan = 256 << 20
+	// maxHeaders bounds how many places that begin as a table does are looked at more closely, and maxModuledata those
+	// that may be a moduledata. Real files have one or two.
+	maxHeaders    = 64
+	maxModuledata = 1024
+)
 
 // Find looks for the pc-line table of a Go program or library, by section name or, where names were taken away or
 // changed by the linker (.data.rel.ro swallows it in position-independent programs that an external linker made), by
@@ -76,32 +82,36 @@ func byMagic(f *elffile.File, mem *pager) *Table {
 			}
 		}
 	}
+	var found *Table
+	headers := 0
 	for _, p := range parts {
-		var found *Table
 		scan(mem, p, func(a unwind.FileAddr, word uint64) bool {
-			low := uint32(word)
-			if low != magic118 && low != magic120 {
+			var h [8]byte
+			binary.LittleEndian.PutUint64(h[:], word)
+			if !isMagic(h[:], f.Arch) {
 				return true
 			}
+			headers++
 			_, n, _ := mem.offset(a)
-			if t, err := parseHeader(f, newPager(f), a, n); err == nil {
+			if t, err := parseHeader(f, mem, a, n); err == nil {
 				found = t
 			}
-			return found == nil
+			return found == nil && headers < maxHeaders
 		})
-		if found != nil {
-			return found
+		if found != nil || headers >= maxHeaders {
+			break
 		}
 	}
-	return nil
+	return found
 }
 
-// scan calls visit for every aligned word of p that the file holds until it returns false.
+// scan calls visit for every aligned word of p that the file holds until it returns false, or until as much of the file
+// was scanned as may be.
 func scan(mem *pager, p part, visit func(a unwind.FileAddr, word uint64) bool) {
 	const chunk = 256 << 10
 	a := (p.addr + 7) &^ 7
 	skip := min(uint64(a-p.addr), p.size)
-	left := min(p.size-skip, maxScan)
+	left := min(p.size-skip, maxScan-mem.scanned)
 	buf := make([]byte, min(left, chunk))
 	for left >= 8 {
 		b := buf[:min(left, chunk)&^7]
@@ -112,6 +122,7 @@ func scan(mem *pager, p part, visit func(a unwind.FileAddr, word uint64) bool) {
 				return
 			}
 		}
+		mem.scanned += uint64(len(b))
 		for i := 0; i < len(b); i += 8 {
 			if !visit(a+unwind.FileAddr(i), binary.LittleEndian.Uint64(b[i:])) {
 				return
@@ -131,20 +142,23 @@ func (t *Table) place(md *moduledata) bool {
 	if t.text != 0 && t.inText(t.text) {
 		return true
 	}
+	goexit, ok := t.goexit()
+	if !ok {
+		return false
+	}
+	right := func(text unwind.FileAddr) bool { return t.inText(text) && t.isGoexit(text+unwind.FileAddr(goexit)) }
 	for _, s := range t.f.Sections {
-		if s.Flags&elf.SHF_EXECINSTR != 0 && strings.HasPrefix(s.Name, ".text") && t.inText(s.Addr) {
-			if t.text = s.Addr; t.checkGoexit() {
-				return true
-			}
+		if s.Flags&elf.SHF_EXECINSTR != 0 && strings.HasPrefix(s.Name, ".text") && right(s.Addr) {
+			t.text = s.Addr
+			return true
 		}
 	}
 	for _, s := range t.f.Segments {
 		// an internally linked program's text begins a page behind its headers
 		for _, text := range []unwind.FileAddr{s.VAddr, s.VAddr + 0x1000, s.VAddr + 0x10000} {
-			if s.Exec && t.inText(text) {
-				if t.text = text; t.checkGoexit() {
-					return true
-				}
+			if s.Exec && right(text) {
+				t.text = text
+				return true
 			}
 		}
 	}
@@ -167,24 +181,28 @@ func (t *Table) inText(text unwind.FileAddr) bool {
 	return false
 }
 
-// checkGoexit tests a guess of text: runtime.goexit begins with a nop and then calls (asm_amd64.s, asm_arm64.s).
-func (t *Table) checkGoexit() bool {
+// goexit is the offset of runtime.goexit's entry, by which guesses of text are tested.
+func (t *Table) goexit() (entry uint32, ok bool) {
 	for i := range t.nfunc {
 		fn, ok := t.function(i)
 		if !ok {
-			return false
+			return 0, false
 		}
 		if fn.flags&flagTopFrame == 0 {
 			continue
 		}
-		if name, _ := t.name(fn.name); name != "runtime.goexit" {
-			continue
+		if name, _ := t.name(fn.name); name == "runtime.goexit" {
+			return fn.entry, true
 		}
-		b := t.mem.bytes(t.text+unwind.FileAddr(fn.entry), 8)
-		if t.arch == unwind.ArchAMD64 {
-			return bytes.HasPrefix(b, []byte{0x90, 0xe8})
-		}
-		return len(b) == 8 && binary.LittleEndian.Uint32(b) == 0xaa0003e0 && b[7]>>2 == 0x94>>2
 	}
-	return false
+	return 0, false
+}
+
+// isGoexit tells whether the code at a may be runtime.goexit's: a nop and a call (asm_amd64.s, asm_arm64.s).
+func (t *Table) isGoexit(a unwind.FileAddr) bool {
+	b := t.mem.bytes(a, 8)
+	if t.arch == unwind.ArchAMD64 {
+		return bytes.HasPrefix(b, []byte{0x90, 0xe8})
+	}
+	return len(b) == 8 && binary.LittleEndian.Uint32(b) == 0xaa0003e0 && b[7]>>2 == 0x94>>2
 }

@@ -102,9 +102,10 @@ func parseHeader(f *elffile.File, mem *pager, base unwind.FileAddr, limit uint64
 		return nil, fmt.Errorf("reading header: %w", errDamaged)
 	}
 	t := &Table{f: f, mem: mem, arch: f.Arch, base: base}
-	if !t.checkMagic(h[:8]) {
+	if !isMagic(h[:8], t.arch) {
 		return nil, errDamaged
 	}
+	t.old = binary.LittleEndian.Uint32(h[:]) == magic118
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(h[8+8*i:]) }
 	nfunc := word(0)
 	t.text = unwind.FileAddr(word(2)) // 0 from Go 1.26 on, and in files that are relocated
@@ -126,14 +127,13 @@ func parseHeader(f *elffile.File, mem *pager, base unwind.FileAddr, limit uint64
 	return t, t.checkFuncs()
 }
 
-// checkMagic checks the header's first 8 bytes.
-func (t *Table) checkMagic(h []byte) bool {
+// isMagic checks a header's first 8 bytes.
+func isMagic(h []byte, arch unwind.Arch) bool {
 	quantum := byte(1)
-	if t.arch == unwind.ArchARM64 {
+	if arch == unwind.ArchARM64 {
 		quantum = 4
 	}
 	magic := binary.LittleEndian.Uint32(h)
-	t.old = magic == magic118
 	return (magic == magic118 || magic == magic120) && h[4] == 0 && h[5] == 0 && h[6] == quantum && h[7] == 8
 }
 

@@ -39,15 +39,17 @@ const (
 // in the file's bytes (as DT_RELR wants it) or in its relocations only.
 func (t *Table) findModuledata() *moduledata {
 	var found *moduledata
+	tries := 0
 	try := func(a unwind.FileAddr, relocs map[unwind.FileAddr]uint64) bool {
 		found = t.moduledataAt(a, relocs)
-		return found == nil
+		tries++
+		return found == nil && tries < maxModuledata
 	}
 	for _, p := range t.moduledataParts() {
 		scan(t.mem, p, func(a unwind.FileAddr, word uint64) bool {
 			return word != uint64(t.base) || try(a, nil)
 		})
-		if found != nil {
+		if found != nil || tries >= maxModuledata {
 			return found
 		}
 	}

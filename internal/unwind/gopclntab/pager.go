@@ -19,6 +19,8 @@ type pager struct {
 	blocks []block
 	clock  uint64
 	pair   []byte // for what lies across two blocks
+
+	scanned uint64 // bytes that scan has read
 }
 
 type block struct {
