@@ -94,6 +94,36 @@ func TestWaitingIsNotHanging(t *testing.T) {
 	}
 }
 
+// TestComputingIsNotHanging has jobs compute until after their deadlines: nobody takes their group to hang.
+func TestComputingIsNotHanging(t *testing.T) {
+	p := New[string, string, int](Options{Workers: 4, Patience: 400 * time.Millisecond})
+	defer closePool(t, p)
+	var end atomic.Bool
+	defer end.Store(true)
+	for i := range 3 { // one more than makes a group hang
+		mustSubmit(t, p, fmt.Sprint("disk/", i), 600*time.Millisecond, func(context.Context) (n int, _ error) {
+			for !end.Load() {
+				n++
+			}
+			return n, nil
+		})
+	}
+	for range 3 {
+		if r := take(t, p); r.Err != ErrTimeout {
+			t.Errorf("%+v", r)
+		}
+	}
+	mustSubmit(t, p, "disk/more", long, func(context.Context) (int, error) { return 100, nil })
+	if r := take(t, p); r.Err != nil || r.Value != 100 {
+		t.Errorf("afterwards: %+v", r)
+	}
+	if s := p.Stats(); s.Stuck != 3 || s.Timeouts != 3 || s.Refused != [Refusals]uint64{} {
+		t.Errorf("%+v", s)
+	}
+	end.Store(true)
+	eventually(t, "they return", func() bool { return p.Stats().Stuck == 0 })
+}
+
 // TestManyHangingGroups has more groups hang than there are workers: each of them costs two of them for a while, no more.
 func TestManyHangingGroups(t *testing.T) {
 	p := New[string, string, int](Options{Workers: 4, Patience: 50 * time.Millisecond})

@@ -183,7 +183,8 @@ func (p *Pool[K, G, V]) giveUp(k *keyState[K, G, V], j *job[K, G, V], err error)
 	p.idle.Broadcast()
 }
 
-// getsStuck notes that a job hangs. Another goroutine takes its worker's place.
+// getsStuck notes that a job hangs, or has passed its deadline. Another goroutine takes its worker's place. Its group is
+// suspected unless the job computes: a file that takes too long to decode says nothing about where it lies.
 func (p *Pool[K, G, V]) getsStuck(j *job[K, G, V]) {
 	g := j.group
 	j.stuck = true
@@ -193,7 +194,7 @@ func (p *Pool[K, G, V]) getsStuck(j *job[K, G, V]) {
 	p.workers--
 	g.running--
 	g.stuck++
-	if !j.watch.waits {
+	if !j.watch.waits && !j.watch.busy() {
 		g.suspicion++
 	}
 	if g.suspicion >= p.options.GroupStuck {

@@ -17,9 +17,14 @@ type watch struct {
 	timer *time.Timer
 	tid   int
 	cpu   int64 // ns, at the last look
-	still int   // looks since it grew
+	looks int   // since the job began
+	still int   // looks since the time grew
 	waits bool  // for something of this process
 }
+
+// busy tells whether the thread was at work when it was last looked at. Each job does something at first, so that the first
+// look says nothing.
+func (w *watch) busy() bool { return w.looks > 1 && w.still == 0 }
 
 type waitsKey struct{}
 
@@ -69,15 +74,16 @@ func (p *Pool[K, G, V]) look(j *job[K, G, V]) {
 	if w.timer == nil {
 		return
 	}
+	w.looks++
 	switch cpu := threadCPU(w.tid); {
 	case cpu != w.cpu:
 		w.cpu, w.still = cpu, 0
 		if j.stuck {
 			p.goesOn(j)
 		}
-	case !j.stuck:
+	default:
 		w.still++
-		if w.still >= looks {
+		if w.still >= looks && !j.stuck {
 			p.getsStuck(j)
 		}
 	}
