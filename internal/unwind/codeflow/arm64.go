@@ -56,6 +56,13 @@ func armEffect(s *state, w uint32) (known bool) {
 		return armAdd(s, w, rd, rn)
 	case rd == armSP && (w&0x3fe00000 == 0x0b200000 || w&0x1f800000 == 0x12000000 && w&0x60000000 != 0x60000000):
 		return armLostSP(s) // add, sub of a register; and, orr, eor of an immediate
+	case w&0xffa0f000 == 0x04205000: // addvl, addpl, addsvl, addspl: multiples of a vector's length
+		if rd == armSP {
+			return armLostSP(s)
+		}
+		armWritten(s, rd)
+	case w&0xbe800000 == 0x0c800000: // load, store vectors, post-indexed
+		return armVectors(s, w, rn)
 	case w&0x3a000000 == 0x28000000: // load, store pair
 		return armPair(s, w)
 	case w&0x3b200c00 == 0x38000400 || w&0x3b200c00 == 0x38000c00: // load, store register, post- or pre-indexed
@@ -221,6 +228,35 @@ func armPair(s *state, w uint32) bool {
 	}
 	armWritten(s, rn)
 	return s.base == armSP || s.framed
+}
+
+// armVectors follows the loads and stores of one to four vectors, or of an element of each, that change their base: by
+// their size if they name no register for it.
+func armVectors(s *state, w uint32, rn uint8) bool {
+	if rn != armSP {
+		armWritten(s, rn)
+		return s.base == armSP || s.framed
+	}
+	if w>>16&31 != 31 {
+		return armLostSP(s)
+	}
+	var bytes int32
+	if w&(1<<24) == 0 { // whole vectors, by opcode
+		bytes = [16]int32{0: 4, 2: 4, 4: 3, 6: 3, 7: 1, 8: 2, 10: 2}[w>>12&15] * 8 << (w >> 30 & 1)
+	} else {
+		size := w >> 14 & 3 // log2 of the bytes
+		switch size {
+		case 2:
+			size += w >> 10 & 1
+		case 3: // one element to all places
+			size = w >> 10 & 3
+		}
+		bytes = int32((w>>12&2|w>>21&1)+1) << size
+	}
+	if bytes == 0 {
+		return armLostSP(s) // not allocated
+	}
+	return armMove(s, -bytes)
 }
 
 func (arm64) calls(b []byte, at unwind.FileAddr, yield func(unwind.FileAddr)) {

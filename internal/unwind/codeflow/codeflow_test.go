@@ -229,6 +229,43 @@ func TestARM64(t *testing.T) {
 			0x10008 cfa=r29+48 ra=c-40 fp=c-48
 			0x10018 cfa=r31+0 ra=r30
 			0x10020 none`},
+		{"vectors", `
+			sub sp, sp, #256; st1 {v0.16b-v3.16b}, [sp], #64; ld1 {v0.8b}, [sp], #8; ld4 {v0.2d-v3.2d}, [sp], #64
+			st1 {v0.s}[1], [sp], #4; ld1 {v0.d}[1], [sp], #8; st3 {v0.b-v2.b}[3], [sp], #3; ld4r {v0.4h-v3.4h}, [sp], #8
+			st3 {v0.8h-v2.8h}, [sp]; ld3r {v0.2d-v2.2d}, [sp], #24; add sp, sp, #73; ret`, `
+			0x10000 cfa=r31+0 ra=r30
+			0x10004 cfa=r31+256 ra=r30
+			0x10008 cfa=r31+192 ra=r30
+			0x1000c cfa=r31+184 ra=r30
+			0x10010 cfa=r31+120 ra=r30
+			0x10014 cfa=r31+116 ra=r30
+			0x10018 cfa=r31+108 ra=r30
+			0x1001c cfa=r31+105 ra=r30
+			0x10020 cfa=r31+97 ra=r30
+			0x10028 cfa=r31+73 ra=r30
+			0x1002c cfa=r31+0 ra=r30
+			0x10030 none`},
+		{"vectors by a register", `
+			sub sp, sp, #32; st1 {v0.16b}, [sp], x3; add sp, sp, #16; ret`, `
+			0x10000 cfa=r31+0 ra=r30
+			0x10004 cfa=r31+32 ra=r30
+			0x10008 none`},
+		{"vectors of any length", `
+			.arch armv8-a+sve
+			stp x29, x30, [sp, #-16]!; addvl sp, sp, #-1; mov x29, sp; addpl sp, sp, #8; ldp x29, x30, [sp], #16; ret`, `
+			0x10000 cfa=r31+0 ra=r30
+			0x10004 cfa=r31+16 ra=c-8 fp=c-16
+			0x10008 none`},
+		{"vectors of any length and a frame pointer", `
+			.arch armv8-a+sve
+			stp x29, x30, [sp, #-16]!; mov x29, sp; addvl sp, sp, #-1; bl f; mov sp, x29; ldp x29, x30, [sp], #16; ret
+			f: addvl x29, sp, #1; ret`, `
+			0x10000 cfa=r31+0 ra=r30
+			0x10004 cfa=r31+16 ra=c-8 fp=c-16
+			0x10008 cfa=r29+16 ra=c-8 fp=c-16
+			0x10018 cfa=r31+0 ra=r30
+			0x10020 cfa=r31+0 ra=r30 fp=u
+			0x10024 none`},
 		{"branches", `
 			cbz x0, 1f; tbnz x1, #3, 2f; stp x29, x30, [sp, #-16]!; bl f; ldp x29, x30, [sp], #16; 1: ret; 2: b.eq 1b; b f
 			brk #1
