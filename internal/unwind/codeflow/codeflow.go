@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -48,6 +49,14 @@ const (
 	// wayBytes is what all of that takes at most for a byte of code, and maxWay altogether.
 	wayBytes = 24
 	maxWay   = 18 << 20
+	// emptyRegion is what a region takes beside its code: itself, and what its slices are rounded up by; spanBytes is what its
+	// bounds take while they are collected.
+	emptyRegion = 400
+	spanBytes   = 48
+	// stateBytes is what a state takes, with its place in the index, what both leave behind as they grow, and its rule, of
+	// which ruleBytes is the part.
+	stateBytes = 320 + ruleBytes
+	ruleBytes  = uint64(unsafe.Sizeof(unwind.Rule{}))
 	// targetBytes is about what a call's target takes, while the set of them grows.
 	targetBytes = 96
 )
@@ -138,6 +147,7 @@ type analyzer struct {
 	trials  int
 	found   []found
 	stats   Stats
+	refused error // the first thing that there was no room for, where the rest went on
 
 	// Buffers of walks, used again by the next one: garbage would count as much as they do.
 	current      place
@@ -147,7 +157,8 @@ type analyzer struct {
 	chains       [][]callEnd
 }
 
-// Find returns rules for code of f's executable segments where t has none. Errors are those of reading.
+// Find returns rules for code of f's executable segments where t has none. Errors are those of reading and of f's Budget; the
+// table is good as far as it goes.
 func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	a := analyzer{
 		f: f, m: amd64{}, ends: map[unwind.FileAddr]bool{}, index: map[state]uint16{},
@@ -177,7 +188,19 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 		a.rest(r)
 	}
 	t, err := a.table()
-	return t, a.stats, err
+	return t, a.stats, errors.Join(a.refused, err)
+}
+
+// take asks the budget for room for something without which the rest can go on.
+func (a *analyzer) take(n uint64, part string) bool {
+	if a.refused != nil && n > a.f.Budget().Left() {
+		return false // so many more errors would take room themselves
+	}
+	err := a.f.Budget().Take(n, part)
+	if err != nil && a.refused == nil {
+		a.refused = err
+	}
+	return err == nil
 }
 
 // read reads the regions.
@@ -191,6 +214,9 @@ func (a *analyzer) read(t *unwind.Table) error {
 			if a.stats.Code += uint64(hi - lo); a.stats.Code > maxCode {
 				a.stats.TooLarge = true
 				return nil
+			}
+			if err := a.f.Budget().Take(spanBytes, "bounds of code"); err != nil {
+				return err
 			}
 			spans = append(spans, [2]unwind.FileAddr{lo, hi})
 		}
@@ -206,7 +232,7 @@ func (a *analyzer) read(t *unwind.Table) error {
 			continue
 		}
 		n := x[1] - lo
-		if err := a.f.Budget().Take(uint64(n)*regionBytes, "code"); err != nil {
+		if err := a.f.Budget().Take(uint64(n)*regionBytes+emptyRegion, "code"); err != nil {
 			return err
 		}
 		r := &region{at: lo, code: make([]byte, n), state: make([]uint16, n), size: make([]uint8, n),
@@ -220,6 +246,7 @@ func (a *analyzer) read(t *unwind.Table) error {
 		a.regions = append(a.regions, r)
 		end = x[1]
 	}
+	a.f.Budget().Give(uint64(len(spans)) * spanBytes)
 	return nil
 }
 
@@ -257,10 +284,10 @@ func (a *analyzer) function(r *region, off int) {
 	}
 }
 
-// number interns a state; 0 if there are too many.
+// number interns a state; 0 if there are too many, or no room for them.
 func (a *analyzer) number(s state) uint16 {
 	n, ok := a.index[s]
-	if !ok && len(a.states) < maxStates {
+	if !ok && len(a.states) < maxStates && a.take(stateBytes, "states of code") {
 		n = uint16(len(a.states))
 		a.states = append(a.states, s)
 		a.index[s] = n
@@ -277,6 +304,9 @@ func (a *analyzer) table() (*unwind.Table, error) {
 	for i, s := range a.states[1:] {
 		rules[i+1] = a.m.rule(s)
 	}
+	a.f.Budget().Give(uint64(len(a.states)-1) * (stateBytes - ruleBytes))
+	a.states, a.index = nil, nil
+	defer a.f.Budget().Give(uint64(len(rules)-1) * ruleBytes)
 	var end unwind.FileAddr
 	add := func(at unwind.FileAddr, r unwind.Rule) {
 		if err := b.Add(at, r); err != nil {
@@ -300,7 +330,7 @@ func (a *analyzer) table() (*unwind.Table, error) {
 		add(r.at+unwind.FileAddr(len(r.code)), unwind.Rule{})
 	}
 	for _, r := range a.regions {
-		a.f.Budget().Give(uint64(len(r.code)) * regionBytes)
+		a.f.Budget().Give(uint64(len(r.code))*regionBytes + emptyRegion)
 	}
 	a.regions, a.found = nil, nil
 	t := b.Table(end)

@@ -45,7 +45,7 @@ func (a *analyzer) findStarts() error {
 			}
 			a.m.calls(b, g.VAddr+unwind.FileAddr(off), func(target unwind.FileAddr) {
 				if a.region(target) != nil && !seen[target] && len(seen) < maxTargets &&
-					a.f.Budget().Take(targetBytes, "calls") == nil {
+					a.take(targetBytes, "calls") {
 					seen[target] = true
 				}
 			})

@@ -115,7 +115,10 @@ func write(t testing.TB, sections bool, parts ...part) *elffile.File {
 }
 
 // frames is a .eh_frame of some size: one CIE, and functions of 128 bytes with so many rows each.
-func frames(size, rows int) []byte {
+func frames(size, rows int) []byte { return framesApart(size, rows, 128, 128) }
+
+// framesApart is the same with functions of length bytes, of which one begins every stride bytes.
+func framesApart(size, rows int, length, stride uint64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, size)
 	b = le.AppendUint32(b, 16)
@@ -132,7 +135,7 @@ func frames(size, rows int) []byte {
 		at := len(b)
 		b = le.AppendUint32(b, uint32(n))
 		b = le.AppendUint32(b, uint32(at+4))
-		b = le.AppendUint64(le.AppendUint64(b, textAddr+128*i), 128)
+		b = le.AppendUint64(le.AppendUint64(b, textAddr+stride*i), length)
 		b = append(b, ins...)
 	}
 	return append(b, 0, 0, 0, 0)
@@ -216,7 +219,13 @@ func TestHostileMemory(t *testing.T) {
 		{"branches without end", true, testBudget,
 			func() []part { return []part{text(4*mib, bytes.Repeat([]byte{0x75, 0x10}, 2*mib))} }, "", 0},
 		{"calls without end", true, testBudget,
-			func() []part { return []part{text(3*mib, bytes.Repeat([]byte{0xe8, 3, 0, 0, 0}, 3*mib/5))} }, "", 0},
+			func() []part { return []part{text(3*mib, bytes.Repeat([]byte{0xe8, 3, 0, 0, 0}, 3*mib/5))} }, "calls", 2},
+		{"code in small pieces", true, testBudget, func() []part {
+			b := framesApart(24*220000, 1, 16, 32)
+			return []part{text(32*220000, bytes.Repeat([]byte{0x90, 0xc3}, 16*220000)), ehFrame(uint64(len(b)), b)}
+		}, "code", 200000},
+		{"many states", true, 8 * mib,
+			func() []part { return []part{text(64<<10, bytes.Repeat([]byte{0x50}, 64<<10))} }, "states", 1000},
 		{"jumps without end", true, testBudget, func() []part {
 			code := bytes.Repeat([]byte{0x50, 0xff, 0xe0, 0x90}, 3*mib/4) // push, jmp *rax
 			syms := make([]byte, 0, 24*len(code)/4)
