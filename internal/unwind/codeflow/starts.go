@@ -74,12 +74,12 @@ func (a *analyzer) start(at unwind.FileAddr) {
 func (a *analyzer) symbols(s *elffile.Section) {
 	held := a.f.Budget().Used()
 	defer func() { a.f.Budget().Keep(held) }()
-	b, err := a.f.SectionData(s, maxSymbols)
-	if err != nil || uint64(s.Link) >= uint64(len(a.f.Sections)) {
+	b, ok := a.section(s)
+	if !ok || uint64(s.Link) >= uint64(len(a.f.Sections)) {
 		return // what is not known from symbols may be known from calls
 	}
-	names, err := a.f.SectionData(&a.f.Sections[s.Link], maxSymbols)
-	if err != nil {
+	names, ok := a.section(&a.f.Sections[s.Link])
+	if !ok {
 		return
 	}
 	for ; len(b) >= symbolSize; b = b[symbolSize:] {
@@ -96,4 +96,14 @@ func (a *analyzer) symbols(s *elffile.Section) {
 			a.start(at)
 		}
 	}
+}
+
+// section reads a section, if it can be read. That there is no room for it is kept as an error.
+func (a *analyzer) section(s *elffile.Section) ([]byte, bool) {
+	b, err := a.f.SectionData(s, maxSymbols)
+	var large *elffile.TooLargeError
+	if errors.As(err, &large) && a.refused == nil {
+		a.refused = err
+	}
+	return b, err == nil
 }

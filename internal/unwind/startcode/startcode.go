@@ -68,7 +68,8 @@ type candidate struct {
 	padded bool            // nothing but padding follows it
 }
 
-// Find returns rows for those places of f's executable segments where t has no rule. Errors are those of reading.
+// Find returns rows for those places of f's executable segments where t has no rule. Errors are those of reading, and of f's
+// Budget: then the table is good as far as it goes.
 func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	s := scanner{f: f, t: t, exec: f.Code()}
 	if f.Arch == unwind.ArchARM64 {
@@ -90,7 +91,11 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 		}
 	}
 	s.entry()
-	return s.table(), s.stats, nil
+	found, err := s.table()
+	if err = errors.Join(s.refused, err); err != nil {
+		err = fmt.Errorf("collecting what was found in code: %w", err)
+	}
+	return found, s.stats, err
 }
 
 // segment scans the parts of a segment that have no rule and smallest bytes or more; small asks for system calls in very
@@ -129,6 +134,7 @@ type scanner struct {
 	trampoline []span
 	syscalls   []span
 	stubs      []span
+	refused    error // why there are not more of them
 	entrySpan  span
 }
 
@@ -243,7 +249,7 @@ func (s *scanner) entry() {
 // table puts together what there is evidence for. The patterns of thread starts are ordinary code elsewhere, so they
 // count only in a libc without call frame information, which shows in a signal trampoline or an entry point that have
 // none either.
-func (s *scanner) table() *unwind.Table {
+func (s *scanner) table() (*unwind.Table, error) {
 	all := slices.Clone(s.trampoline)
 	s.stats.Trampolines = len(all)
 	if len(all) > 0 || s.stats.Entry {
@@ -272,10 +278,10 @@ func (s *scanner) table() *unwind.Table {
 		if x.start = max(x.start, end); x.start >= x.end {
 			continue
 		}
-		// A builder has room for so few rows and rules.
-		_ = b.Add(x.start, x.rule)
+		_ = b.Add(x.start, x.rule) // what there is no room for shows in Err
 		_ = b.Add(x.end, unwind.Rule{})
 		end = x.end
 	}
-	return b.Table(end)
+	t := b.Table(end)
+	return t, b.Err()
 }

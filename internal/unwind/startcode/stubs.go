@@ -21,7 +21,10 @@ func (s *scanner) addStub(x span) {
 		s.stats.Stubs++
 		return
 	}
-	if n < maxStubs && s.f.Budget().Take(stubBytes, "stubs") == nil {
+	if n >= maxStubs || s.refused != nil {
+		return
+	}
+	if s.refused = s.f.Budget().Take(stubBytes, "stubs"); s.refused == nil {
 		s.stubs = append(s.stubs, x)
 		s.stats.Stubs++
 	}

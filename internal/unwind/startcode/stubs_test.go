@@ -1,10 +1,12 @@
 package startcode
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
@@ -37,6 +39,25 @@ func TestStubs(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %+v\n%swant\n%s", name, st, got, want)
+		}
+	}
+}
+
+// TestNoRoom looks for stubs with ever more room: what there is none for is an error.
+func TestNoRoom(t *testing.T) {
+	f := unwindtest.Open(t, "../../../testdata/elf/lld_amd64.elf")
+	_, whole, err := Find(f, &unwind.Table{})
+	if err != nil || whole.Stubs < 2 {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	for size := uint64(0); ; size += stubBytes / 2 {
+		_, st, err := Find(f.Within(elffile.NewBudget("stubs", size)), &unwind.Table{})
+		var large *elffile.TooLargeError
+		if err == nil && st == whole && size > 0 {
+			return
+		}
+		if !errors.As(err, &large) || large.File != "stubs" {
+			t.Fatalf("in %d bytes: %+v, %v", size, st, err)
 		}
 	}
 }

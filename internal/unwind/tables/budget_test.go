@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -227,7 +228,7 @@ func TestHostileMemory(t *testing.T) {
 		{"many states", true, 8 * mib,
 			func() []part { return []part{text(64<<10, bytes.Repeat([]byte{0x50}, 64<<10))} }, "states", 1000},
 		{"jumps without end", true, testBudget, func() []part {
-			code := bytes.Repeat([]byte{0x50, 0xff, 0xe0, 0x90}, 3*mib/4) // push, jmp *rax
+			code := bytes.Repeat([]byte{0x50, 0xff, 0xe0, 0x90}, 3*mib/8) // push, jmp *rax
 			syms := make([]byte, 0, 24*len(code)/4)
 			for i := 0; i < len(code); i += 4 {
 				s := make([]byte, 24)
@@ -282,11 +283,22 @@ func TestMergeFull(t *testing.T) {
 	}
 }
 
+// manySymbols is a program whose names take more room than all else: without them, functions are missing.
+func manySymbols() string {
+	var s strings.Builder
+	s.WriteString(cSource)
+	for i := range 5000 {
+		fmt.Fprintf(&s, "__asm__(\".globl a%[1]d%[2]s\\n.set a%[1]d%[2]s, 1\");\n", i, strings.Repeat("x", 800))
+	}
+	return s.String()
+}
+
 // TestSmallBudgets builds tables of programs with ever more room: what there is no room for is an error, and only that.
 func TestSmallBudgets(t *testing.T) {
 	for name, path := range map[string]string{
 		"Go": build(t, goSource, "a.go", "go", "build"), "musl": build(t, cSource, "a.c", "musl-gcc", "-O2", "-static"),
-		"glibc": build(t, cSource, "b.c", "gcc", "-O2", "-static"),
+		"glibc":        build(t, cSource, "b.c", "gcc", "-O2", "-static"),
+		"many symbols": build(t, manySymbols(), "c.c", "musl-gcc", "-O2", "-static"),
 	} {
 		f := unwindtest.Open(t, path)
 		whole, _, err := Build(f)
