@@ -40,7 +40,7 @@ func (b *Budget) Take(n uint64, part string) error {
 		return nil
 	}
 	if n > b.limit-b.used {
-		return &TooLargeError{b.file, part, n, b.used, b.limit}
+		return b.refusal(n, part)
 	}
 	if b.garbage > 0 && n > b.limit-min(b.used+b.garbage, b.limit) {
 		runtime.GC() // it is about to become as much as the budget, so that this is rare
@@ -48,6 +48,11 @@ func (b *Budget) Take(n uint64, part string) error {
 	}
 	b.used += n
 	return nil
+}
+
+// refusal says that n bytes for a part do not fit.
+func (b *Budget) refusal(n uint64, part string) *TooLargeError {
+	return &TooLargeError{b.file, part, n, b.used, b.limit}
 }
 
 // Give gives n bytes back, which nothing refers to any more.

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 func TestBudget(t *testing.T) {
@@ -124,5 +126,44 @@ func TestSparseSection(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	if !errors.Is(err, ErrTooLarge) || m.TotalAlloc-before > 1<<20 {
 		t.Errorf("%v, %d bytes allocated", err, m.TotalAlloc-before)
+	}
+}
+
+// TestZstdWindow reads a section whose window is too large for some budgets: they are refused as too small, and nothing else
+// is.
+func TestZstdWindow(t *testing.T) {
+	const window, size = 8 << 20, 12 << 20
+	var zst bytes.Buffer
+	w, err := zstd.NewWriter(&zst, zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	img := image(elf.EM_X86_64, testSection{".zstd", elf.SHT_PROGBITS, elf.SHF_COMPRESSED, chdr(elf.COMPRESS_ZSTD, size, zst.Bytes())})
+	f, err := New(bytes.NewReader(img), int64(len(img)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for budget, fits := range map[uint64]bool{16 << 20: false, 24 << 20: false, 128 << 20: true} {
+		b := NewBudget("file", budget)
+		got, err := f.Within(b).SectionData(f.Section(".zstd"), size)
+		var large *TooLargeError
+		if fits && (err != nil || len(got) != size) || !fits && (!errors.As(err, &large) || b.Used() != 0) {
+			t.Errorf("%d MiB: %d bytes, %v, %d in use", budget>>20, len(got), err, b.Used())
+		}
+	}
+	broken := bytes.Clone(img)
+	broken[bytes.Index(img, zst.Bytes())] ^= 0xff
+	if f, err = New(bytes.NewReader(broken), int64(len(broken))); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Within(NewBudget("file", 16<<20)).SectionData(f.Section(".zstd"), size)
+	if err == nil || errors.Is(err, ErrTooLarge) {
+		t.Errorf("what is no stream: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -156,7 +157,8 @@ func (d *decompressor) standard(b []byte) ([]byte, error) {
 	case elf.COMPRESS_ZLIB:
 		return d.inflate(b[24:], size)
 	case elf.COMPRESS_ZSTD:
-		window := min(max(size, minWindow), 128<<20, max(d.budget.Left()/4, 1<<20))
+		wanted := min(max(size, minWindow), 128<<20)
+		window := min(wanted, max(d.budget.Left()/4, 1<<20))
 		if err := d.budget.Take(2*window, d.part+"'s window"); err != nil {
 			return nil, err
 		}
@@ -167,7 +169,11 @@ func (d *decompressor) standard(b []byte) ([]byte, error) {
 			return nil, err
 		}
 		defer z.Close()
-		return d.readExactly(z, size, len(b))
+		plain, err := d.readExactly(z, size, len(b))
+		if window < wanted && (errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded)) {
+			err = d.budget.refusal(2*wanted, d.part+"'s window") // a larger budget would do
+		}
+		return plain, err
 	}
 	return nil, fmt.Errorf("%w: %v", ErrUnsupported, typ)
 }
