@@ -8,6 +8,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
@@ -133,4 +134,34 @@ func functions(t *testing.T, n int) []byte {
 		b = append(b, r...)
 	}
 	return b
+}
+
+// TestManyCalls has nothing but calls in the function that changes stacks, and more frame sizes than any function has: their
+// rows are gone through a few times only, and count in the budget of the file.
+func TestManyCalls(t *testing.T) {
+	code := code32(0x9100001f) // mov sp, x0
+	for len(code) < maxCode {
+		code = append(code, code32(blrARM64)...)
+	}
+	rows := make([]row, 1000)
+	for i := range rows {
+		rows[i] = row{uint64(4 * i), linkRule(int32(16 * i))}
+	}
+	a := asmFunc{arch: unwind.ArchARM64, framed: true, frame: 16}
+	n := testing.AllocsPerRun(10, func() { overrideCgocallARM64(rows, code, []uint64{4}, &a) })
+	if n > maxOverrides || n < 2 {
+		t.Errorf("the rows are copied %v times", n)
+	}
+
+	tab, _, _ := everything(tiny(unwind.ArchARM64, magic120))
+	pctab, err := tab.mem.bulk(tab.pctab, "pctab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for budget, enough := range map[int]bool{maxOverrides: false, 4 * maxOverrides: true} {
+		b := tableBuilder{t: tab, pctab: pctab, budget: budget}
+		if err := b.functions(); (err == nil) != enough {
+			t.Errorf("%d: %v", budget, err)
+		}
+	}
 }

@@ -109,10 +109,12 @@ func overrideCgocallARM64(rows []row, code []byte, writes []uint64, a *asmFunc) 
 		return override(rows, end, 0, end, unwind.Rule{CFA: unwind.CFAGoSwitch})
 	}
 	switched := false
-	for at := uint64(0); at+4 <= end; at += 4 {
+	calls := 0
+	for at := uint64(0); at+4 <= end && calls < maxOverrides/2; at += 4 {
 		if arm64Ins(code, at)&blrMask != blrARM64 {
 			continue
 		}
+		calls++ // there are two
 		back := end
 		if i := slices.IndexFunc(writes, func(w uint64) bool { return w > at }); i >= 0 {
 			back = writes[i]

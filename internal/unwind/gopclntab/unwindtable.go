@@ -21,6 +21,10 @@ type span struct {
 // maxSpans bounds the frame sizes of one function; those with thousands of returns have some ten thousand.
 const maxSpans = 1 << 16
 
+// maxOverrides is how many times the rows of a function that changes stacks are gone through at most, and what a function
+// with flags costs for each of its frame sizes.
+const maxOverrides = 16
+
 // noDelta marks code whose frame size is unknown.
 const noDelta = -1
 
@@ -96,6 +100,9 @@ func (b *tableBuilder) function(fn *function) error {
 			b.rows = append(b.rows, row{s.start, b.t.frameRule(s.delta)})
 		}
 	} else {
+		if b.budget -= maxOverrides * len(b.spans); b.budget < 0 {
+			return errDamaged
+		}
 		b.rows = b.t.assembly(b.rows, fn, b.spans)
 	}
 	for _, r := range b.rows {
