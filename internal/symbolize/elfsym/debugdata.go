@@ -16,15 +16,18 @@ func (l *loader) gnuDebugData() error {
 	if s == nil {
 		return nil
 	}
+	budget := l.f.Budget()
 	compressed, err := l.f.SectionData(s, l.opts.MaxDebugData)
 	if err != nil {
 		return err
 	}
-	data, err := xzDecode(compressed, l.opts.MaxDebugData)
+	defer budget.Give(uint64(len(compressed)))
+	data, err := xzDecode(compressed, l.opts.MaxDebugData, budget)
 	if err != nil {
 		return err
 	}
-	inner, err := elffile.New(bytes.NewReader(data), int64(len(data)))
+	defer data.release()
+	inner, err := elffile.New(data, data.size)
 	if err != nil {
 		return err
 	}
@@ -32,15 +35,33 @@ func (l *loader) gnuDebugData() error {
 	if err != nil || tab == nil {
 		return err
 	}
+	names, err := readNames(data, tab.strings, budget)
+	if err != nil {
+		return err
+	}
+	defer budget.Give(uint64(len(names)))
 	have := len(l.rows)
 	rows, err := l.read(tab, sourceDebugData, l.rows)
 	if err != nil {
 		return err
 	}
 	l.rows = rows
-	l.t.debugData = keepNames(l.rows[have:], data[tab.strings.off:][:tab.strings.size])
+	l.t.debugData = keepNames(l.rows[have:], names)
 	l.t.tabs[sourceDebugData] = stringTable{bytes.NewReader(l.t.debugData), 0, int64(len(l.t.debugData))}
 	return nil
+}
+
+// readNames reads a table of names.
+func readNames(data *pieces, names stringTable, budget *elffile.Budget) ([]byte, error) {
+	if err := budget.Take(uint64(names.size), "names in .gnu_debugdata"); err != nil {
+		return nil, err
+	}
+	b := make([]byte, names.size)
+	if err := readFull(data, b, names.off); err != nil {
+		budget.Give(uint64(names.size))
+		return nil, err
+	}
+	return b, nil
 }
 
 // keepNames copies the rows' names out of a string table and makes the rows refer to the copy.
@@ -59,7 +80,7 @@ func keepNames(rows []row, strings []byte) []byte {
 		}
 		if len(blob)+len(name)+1 > len(strings) {
 			// Names that share their ends would take more room apart than together.
-			return slices.Clone(strings)
+			return strings
 		}
 		refs[i] = uint32(len(blob))
 		blob = append(append(blob, name...), 0)

@@ -29,7 +29,7 @@ import (
 
 const (
 	defaultMaxSymbols   = 4 << 20
-	defaultMaxDebugData = 64 << 20
+	defaultMaxDebugData = 16 << 20
 
 	maxScanned   = 32 << 20 // entries of one symbol table that are looked at: a sparse file costs its author nothing
 	maxAliases   = 16       // symbols kept for one address
@@ -42,7 +42,7 @@ var ErrTruncated = errors.New("too many symbols")
 // Options bound what Load takes. Zero values mean the defaults.
 type Options struct {
 	MaxSymbols   int    // functions kept; 4 Mi
-	MaxDebugData uint64 // bytes of .gnu_debugdata, compressed and decompressed; 64 MiB
+	MaxDebugData uint64 // bytes of .gnu_debugdata, compressed and decompressed; 16 MiB
 
 	// Except is a range [0], [1) of addresses whose symbols are left out, since the caller has better ones.
 	Except [2]unwind.FileAddr

@@ -73,7 +73,7 @@ func FuzzXZ(f *testing.F) {
 	f.Add(xzBytes(f, bytes.Repeat([]byte("data "), 100)))
 	f.Add(bigDictionary(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, err := xzDecode(b, 1<<16)
+		out, err := xzBytesOf(b, 1<<16)
 		if err == nil && len(out) > 1<<16 {
 			t.Fatalf("%d bytes", len(out))
 		}

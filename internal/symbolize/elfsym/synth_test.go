@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/ulikunitz/xz"
@@ -291,6 +292,68 @@ func xzBytes(t testing.TB, b []byte) []byte {
 	return buf.Bytes()
 }
 
+// xzBytesOf decodes a stream and checks that nothing stays taken.
+func xzBytesOf(b []byte, limit uint64) ([]byte, error) {
+	budget := elffile.NewBudget("xz", 1<<30)
+	p, err := xzDecode(b, limit, budget)
+	if err != nil {
+		if p != nil || budget.Used() != 0 {
+			return nil, fmt.Errorf("%d bytes taken after: %v", budget.Used(), err)
+		}
+		return nil, err
+	}
+	out := make([]byte, p.size)
+	if err := readFull(p, out, 0); err != nil {
+		return nil, fmt.Errorf("reading what was decoded: %v", err)
+	}
+	if p.release(); budget.Used() != 0 {
+		return nil, fmt.Errorf("%d bytes taken in the end", budget.Used())
+	}
+	return out, nil
+}
+
+// TestDebugDataMemory has debug data that grows without end: what it takes is bounded, with a budget and without.
+func TestDebugDataMemory(t *testing.T) {
+	zeros := func(n int) *elffile.File {
+		b := synth(elf.EM_X86_64, nil, map[string][]byte{".gnu_debugdata": xzBytes(t, make([]byte, n))})
+		f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	allocated := func(f *elffile.File) (uint64, error) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Load(f, Options{})
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc, err
+	}
+	f := zeros(64 << 20)
+	if n, err := allocated(f); n > 32<<20 || !errors.Is(err, elffile.ErrTooLarge) {
+		t.Errorf("%d KiB allocated, %v", n>>10, err)
+	}
+	budget := elffile.NewBudget("zeros", 12<<20)
+	var large *elffile.TooLargeError
+	if n, err := allocated(f.Within(budget)); n > 16<<20 || !errors.As(err, &large) || budget.Used() != 0 {
+		t.Errorf("with a budget: %d KiB allocated, %d bytes taken, %v", n>>10, budget.Used(), err)
+	}
+	good := synth(elf.EM_X86_64, nil, map[string][]byte{
+		".gnu_debugdata": xzBytes(t, synth(elf.EM_X86_64, []testSymbol{{"g", 0x2000, 16, globalFunc}}, nil)),
+	})
+	if f, err := elffile.New(bytes.NewReader(good), int64(len(good))); err != nil {
+		t.Fatal(err)
+	} else if tab, err := Load(f.Within(budget), Options{}); err != nil || nameAt(t, tab, 0x2000) != "g" || budget.Used() != 0 {
+		t.Errorf("%v, %d bytes taken", err, budget.Used())
+	}
+	blocks := xzBytes(t, []byte("x"))
+	block := blocks[xzHeader : xzHeader+(int(blocks[xzHeader])+1)*4+8+8] // header, a chunk and its end, checksum of 8 bytes
+	many := append(bytes.Clone(blocks[:xzHeader]), bytes.Repeat(block, maxXZBlock+1)...)
+	if _, err := xzBytesOf(many, 1000); !errors.Is(err, elffile.ErrTooLarge) {
+		t.Errorf("many blocks: %v", err)
+	}
+}
+
 func TestXZ(t *testing.T) {
 	data := bytes.Repeat([]byte("some data, again and again; "), 5000)
 	for _, check := range []byte{xz.CRC32, xz.CRC64, xz.SHA256} {
@@ -302,16 +365,16 @@ func TestXZ(t *testing.T) {
 			}
 			w.Write(data)
 			w.Close()
-			got, err := xzDecode(buf.Bytes(), uint64(len(data)))
+			got, err := xzBytesOf(buf.Bytes(), uint64(len(data)))
 			if err != nil || !bytes.Equal(got, data) {
 				t.Errorf("check %d: %d bytes, %v", check, len(got), err)
 			}
-			if _, err = xzDecode(buf.Bytes(), uint64(len(data))-1); !errors.Is(err, elffile.ErrTooLarge) {
+			if _, err = xzBytesOf(buf.Bytes(), uint64(len(data))-1); !errors.Is(err, elffile.ErrTooLarge) {
 				t.Errorf("check %d: beyond the limit: %v", check, err)
 			}
 		}
 	}
-	if _, err := xzDecode(bigDictionary(t), 1<<20); !errors.Is(err, elffile.ErrTooLarge) {
+	if _, err := xzBytesOf(bigDictionary(t), 1<<20); !errors.Is(err, elffile.ErrTooLarge) {
 		t.Errorf("dictionary of 4 GiB: %v", err)
 	}
 }

@@ -22,75 +22,83 @@ const (
 	xzMagic    = "\xfd7zXZ\x00"
 	xzHeader   = 12
 	xzLZMA2    = 0x21
-	maxXZDict  = 64 << 20 // xz -9
+	maxXZDict  = 64 << 20 // xz -9; larger ones are no use of anybody's
+	xzDict     = 8 << 20  // how far back a stream may refer: as far as xz -6 does, which distributions use
 	minXZDict  = lzma.MinDictCap
-	xzMaxSizes = 9 // bytes of one variable-length integer
+	maxXZBlock = 64 // blocks of a stream, each of which has a dictionary of its own; there is one for every 24 MiB
+	xzMaxSizes = 9  // bytes of one variable-length integer
 )
 
 var errXZ = errors.New("malformed xz stream")
 
-// xzDecode decompresses the first stream of b, at most limit bytes of it: more is elffile.ErrTooLarge.
-func xzDecode(b []byte, limit uint64) (out []byte, err error) {
+// xzDecode decompresses the first stream of b, at most limit bytes of it: more is elffile.ErrTooLarge. What it holds counts
+// in the budget; what it returns does until it is released.
+func xzDecode(b []byte, limit uint64, budget *elffile.Budget) (out *pieces, err error) {
+	out = &pieces{limit: limit, budget: budget}
 	defer func() {
 		// A defect of the decoder must not end the collector: whoever writes a file chooses what it is given.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: decoder failed: %v", errXZ, r)
 		}
+		if err != nil {
+			out.release()
+			out = nil
+		}
 	}()
 	if len(b) < xzHeader || string(b[:6]) != xzMagic || b[6] != 0 || b[7] > 15 ||
 		crc32.ChecksumIEEE(b[6:8]) != binary.LittleEndian.Uint32(b[8:]) {
-		return nil, fmt.Errorf("%w: stream header", errXZ)
+		return out, fmt.Errorf("%w: stream header", errXZ)
 	}
 	check := b[7]
 	b = b[xzHeader:]
-	for {
+	for range maxXZBlock {
 		if len(b) == 0 {
-			return nil, io.ErrUnexpectedEOF
+			return out, io.ErrUnexpectedEOF
 		}
 		if b[0] == 0 { // the index: no more blocks
 			return out, nil
 		}
-		if b, out, err = xzBlock(b, out, check, limit); err != nil {
-			return nil, err
+		if b, err = xzBlock(b, out, check); err != nil {
+			return out, err
 		}
 	}
+	return out, fmt.Errorf("more than %d xz blocks: %w", maxXZBlock, elffile.ErrTooLarge)
 }
 
 // xzBlock appends the contents of the block at the start of b and returns what follows the block.
-func xzBlock(b, out []byte, check byte, limit uint64) (rest, _ []byte, err error) {
+func xzBlock(b []byte, out *pieces, check byte) (rest []byte, err error) {
 	dict, n, err := xzBlockHeader(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	sum, err := xzHash(check)
+	if err != nil {
+		return nil, err
 	}
 	in := bytes.NewReader(b[n:])
 	// The header may ask for less than what the decoder takes; the limit makes more of no use.
-	dict = max(min(dict, int64(limit)), minXZDict)
+	dict = max(min(dict, xzDict, int64(out.limit)), minXZDict)
+	if err := out.budget.Take(uint64(dict), "xz dictionary"); err != nil {
+		return nil, err
+	}
+	defer out.budget.Give(uint64(dict))
 	z, err := lzma.Reader2Config{DictCap: int(dict)}.NewReader2(in)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	start := len(out)
-	buf := bytes.NewBuffer(out)
-	if _, err := buf.ReadFrom(io.LimitReader(z, int64(limit)-int64(start)+1)); err != nil {
-		return nil, nil, err
-	}
-	out = buf.Bytes()
-	if uint64(len(out)) > limit {
-		return nil, nil, fmt.Errorf("more than %d bytes: %w", limit, elffile.ErrTooLarge)
+	if _, err := io.Copy(io.MultiWriter(out, sum), z); err != nil {
+		return nil, err
 	}
 	used := len(b) - in.Len()
 	padded := (used + 3) &^ 3
-	sum, err := xzChecksum(check, out[start:])
-	if err != nil {
-		return nil, nil, err
+	want := littleEndian(sum)
+	if padded+len(want) > len(b) {
+		return nil, io.ErrUnexpectedEOF
 	}
-	if padded+len(sum) > len(b) {
-		return nil, nil, io.ErrUnexpectedEOF
+	if !bytes.Equal(b[padded:][:len(want)], want) {
+		return nil, fmt.Errorf("%w: checksum", errXZ)
 	}
-	if !bytes.Equal(b[padded:][:len(sum)], sum) {
-		return nil, nil, fmt.Errorf("%w: checksum", errXZ)
-	}
-	return b[padded+len(sum):], out, nil
+	return b[padded+len(want):], nil
 }
 
 // xzBlockHeader returns the dictionary's size and the header's.
@@ -135,20 +143,34 @@ func xzBlockHeader(b []byte) (dict int64, size int, err error) {
 	return dict, size, nil
 }
 
-func xzChecksum(check byte, data []byte) ([]byte, error) {
-	var h hash.Hash
+// xzHash makes a block's checksum, by its number in the stream's header.
+func xzHash(check byte) (hash.Hash, error) {
 	switch check {
 	case 0:
-		return nil, nil
+		return noHash{}, nil
 	case 1:
-		return binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(data)), nil
+		return crc32.NewIEEE(), nil
 	case 4:
-		return binary.LittleEndian.AppendUint64(nil, crc64.Checksum(data, crc64.MakeTable(crc64.ECMA))), nil
+		return crc64.New(crc64.MakeTable(crc64.ECMA)), nil
 	case 10:
-		h = sha256.New()
-	default:
-		return nil, fmt.Errorf("xz check %d: %w", check, elffile.ErrUnsupported)
+		return sha256.New(), nil
 	}
-	h.Write(data)
-	return h.Sum(nil), nil
+	return nil, fmt.Errorf("xz check %d: %w", check, elffile.ErrUnsupported)
+}
+
+// noHash is the checksum of streams without.
+type noHash struct{ hash.Hash }
+
+func (noHash) Write(b []byte) (int, error) { return len(b), nil }
+func (noHash) Sum(b []byte) []byte         { return b }
+
+// littleEndian is a checksum as the stream has it.
+func littleEndian(h hash.Hash) []byte {
+	switch h := h.(type) {
+	case hash.Hash32:
+		return binary.LittleEndian.AppendUint32(nil, h.Sum32())
+	case hash.Hash64:
+		return binary.LittleEndian.AppendUint64(nil, h.Sum64())
+	}
+	return h.Sum(nil)
 }
