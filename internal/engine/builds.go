@@ -7,13 +7,14 @@ import (
 	"sync"
 
 	"github.com/hostprofiles/hostprofiles/internal/process/worker"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
 )
 
-// builds bounds the memory that the building of unwind tables takes, whatever the files are: each worker may build a small
-// table, and one of them a large one.
+// builds bounds the memory that the building of unwind tables and the reading of symbols take, whatever the files are: each
+// worker may build something small, and one of them something large.
 type builds struct {
 	bytes uint64        // that one large build may take
 	large chan struct{} // held by it
@@ -48,7 +49,22 @@ func (b *builds) build(ctx context.Context, path string, f *elffile.File, use fu
 	return errors.Join(err, use(t, info))
 }
 
-// acquire waits until no other large build runs. One that hangs in a read is not waited for longer than its ctx.
+// symbols reads the symbols of the file f at path. The Symbolizer is never nil; the error says what it will not find.
+func (b *builds) symbols(ctx context.Context, path string, f *elffile.File) (*symbolize.Symbolizer, error) {
+	names, err := symbolize.New(f.Within(elffile.NewBudget(path, b.bytes/smallShare)))
+	var large *elffile.TooLargeError
+	if !errors.As(err, &large) {
+		return names, err
+	}
+	release, err := b.acquire(ctx)
+	if err != nil {
+		return names, fmt.Errorf("waiting to read the symbols of %s: %w", path, errors.Join(large, err))
+	}
+	defer release()
+	return symbolize.New(f.Within(elffile.NewBudget(path, b.bytes)))
+}
+
+// acquire waits until nothing else that is large is built. One that hangs in a read is not waited for longer than its ctx.
 func (b *builds) acquire(ctx context.Context) (release func(), err error) {
 	worker.Waiting(ctx, func() {
 		select {

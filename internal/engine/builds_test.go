@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -160,5 +162,37 @@ func TestUnderestimatedBuild(t *testing.T) {
 	})
 	if err != nil || rows != 2*functions+1 {
 		t.Errorf("%d rows, %v", rows, err)
+	}
+}
+
+// TestLargeSymbols has a file whose compressed symbols need more than a small budget: they are read when nothing else that is
+// large is.
+func TestLargeSymbols(t *testing.T) {
+	unwindtest.Need(t, "gcc", "xz", "objcopy")
+	path := filepath.Join(t.TempDir(), "file")
+	cmd := exec.Command("sh", "-ec", `
+		echo 'int main(void) { return 0; }' | gcc -x c -o "$0.whole" -
+		xz --keep --stdout "$0.whole" > "$0.xz" # asks for a dictionary of 8 MiB
+		objcopy --strip-all --add-section .gnu_debugdata="$0.xz" "$0.whole" "$0"`, path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f := unwindtest.Open(t, path)
+	b := newBuilds(128 << 20)
+	release, err := b.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if names, err := b.symbols(ctx, path, f); !errors.Is(err, context.DeadlineExceeded) || names == nil {
+		t.Errorf("beside something else that is large: %v", err)
+	}
+	release()
+	if names, err := b.symbols(t.Context(), path, f); err != nil || !names.HasSymbols() {
+		t.Error(err)
+	}
+	if len(b.large) != 0 {
+		t.Error("not released")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
 const (
@@ -160,9 +159,15 @@ func (e *Engine) startSymbolJob(w wanting) {
 	batch := xs.wanted
 	xs.wanted = nil
 	xs.running = true
-	elf, names := w.payload.elf, xs.names
+	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
 	e.jobs.submit(aboutFile(w.payload.serial, w.x.File, "symbols"), symbolTimeout,
-		func(ctx context.Context) (any, error) { return lookUp(ctx, elf, names, batch) },
+		func(ctx context.Context) (any, error) {
+			var degraded error
+			if names == nil {
+				names, degraded = builds.symbols(ctx, path, elf)
+			}
+			return lookUp(ctx, names, degraded, batch)
+		},
 		func(v any, err error) {
 			xs.running = false
 			e.symbols.answered += uint64(len(batch))
@@ -223,11 +228,8 @@ type symbolResult struct {
 }
 
 // lookUp runs on a worker, at most until ctx ends.
-func lookUp(ctx context.Context, elf *elffile.File, names *symbolize.Symbolizer, batch []unwind.FileAddr) (any, error) {
-	r := symbolResult{names: names, found: make([]symbolized, len(batch))}
-	if names == nil {
-		r.names, r.degraded = symbolize.New(elf)
-	}
+func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, batch []unwind.FileAddr) (any, error) {
+	r := symbolResult{names: names, degraded: degraded, found: make([]symbolized, len(batch))}
 	for i, a := range batch {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("looking up %d addresses, %d of them done: %w", len(batch), i, err)
