@@ -85,7 +85,24 @@ func amd64Effect(s *state, in *x86asm.Inst) (known bool) {
 		return s.move(8)
 	case x86asm.ENTER:
 		return false
+	case x86asm.XCHG, x86asm.XADD:
+		return amd64Exchange(s, in) && amd64Written(s, in)
 	}
+	return amd64Written(s, in)
+}
+
+// amd64Exchange is what an instruction that writes its second operand, too, does to that one.
+func amd64Exchange(s *state, in *x86asm.Inst) (known bool) {
+	second := *in
+	second.Args = x86asm.Args{in.Args[1], in.Args[0]}
+	if _, ok := second.Args[0].(x86asm.Reg); !ok {
+		return true
+	}
+	return amd64Written(s, &second)
+}
+
+// amd64Written is what an instruction that writes its first operand does.
+func amd64Written(s *state, in *x86asm.Inst) (known bool) {
 	switch r, _ := in.Args[0].(x86asm.Reg); r {
 	case x86asm.RSP, x86asm.ESP, x86asm.SP, x86asm.SPB:
 		return writeSP(s, in)

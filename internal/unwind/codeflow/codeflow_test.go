@@ -185,6 +185,24 @@ func TestAMD64(t *testing.T) {
 			0x10001 cfa=r7+0 ra=r1
 			0x10009 cfa=r7+8 ra=c-8
 			0x1000a none`},
+		{"exchanges", `
+			xchg %rbx, (%rdi); xadd %rbp, (%rdi); ret
+			.balign 16
+			push %rbp; mov %rsp, %rbp; xchg %rsp, (%rdi); call f; leave; ret
+			.balign 16
+			f: sub $8, %rsp; xadd %rsp, (%rdi); ret`, `
+			0x10000 cfa=r7+8 ra=c-8
+			0x10003 cfa=r7+8 ra=c-8 bx=u
+			0x10007 cfa=r7+8 ra=c-8 fp=u bx=u
+			0x10008 none
+			0x10010 cfa=r7+8 ra=c-8
+			0x10011 cfa=r7+16 ra=c-8 fp=c-16
+			0x10014 cfa=r6+16 ra=c-8 fp=c-16
+			0x1001d cfa=r7+8 ra=c-8
+			0x1001e none
+			0x10020 cfa=r7+8 ra=c-8
+			0x10024 cfa=r7+16 ra=c-8
+			0x10028 none`},
 		{"stores instead of pushes", `
 			sub $24, %rsp; mov %rbx, 8(%rsp); mov %rbp, 16(%rsp); xor %ebx, %ebx
 			mov 8(%rsp), %rbx; mov 16(%rsp), %rbp; add $24, %rsp; ret`, `
