@@ -66,20 +66,26 @@ func TestAgainstCFI(t *testing.T) {
 		all := same + wrong + missing
 		t.Logf("%s: %.2f %% same, %.3f %% wrong, %.2f %% missing; %v for %d bytes, %+v", path, 100*float64(same)/float64(all),
 			100*float64(wrong)/float64(all), 100*float64(missing)/float64(all), took, st.Code, st)
-		// What is wrong lies behind calls of imported functions that do not return; what is missing, for the most part,
-		// in assembly that keeps the stack pointer in another register.
+		// Much of what is wrong lies behind calls that do not return: the way on comes to code that was followed with
+		// another stack, and what it noted before stays. To drop that made bash's and perl's wrong bytes a fifth and a
+		// tenth, but took a sixtieth of libc's right ones and none of its wrong ones. What is missing lies, for the
+		// most part, in assembly that keeps the stack pointer in another register.
 		if wrong*100 > 2*all || same*100 < 75*all {
 			t.Errorf("%s: %d of %d bytes wrong, %d the same", path, wrong, all, same)
 		}
 	}
 }
 
-// equivalent tells whether two rules lead to the same caller as far as can be told without running: bases may differ.
+// equivalent tells whether two rules lead to the same caller as far as can be told without running: bases may differ (a
+// frame pointer instead of the stack pointer, or the other way round), and what they say then about the CFA.
 func equivalent(want, have unwind.Rule) bool {
-	if want.CFA != unwind.CFAReg || have.CFA != unwind.CFAReg || want.Reg != have.Reg {
-		return want.RA == have.RA // a frame pointer instead of the stack pointer, or the other way round
+	if want.RA != have.RA || want.RAOffset != have.RAOffset {
+		return false
 	}
-	return want.Offset == have.Offset && want.RA == have.RA && want.RAOffset == have.RAOffset
+	if want.CFA != unwind.CFAReg || have.CFA != unwind.CFAReg || want.Reg != have.Reg {
+		return want.FP != unwind.SaveAtCFA || have.FP != unwind.SaveAtCFA || want.FPOffset == have.FPOffset
+	}
+	return want.Offset == have.Offset
 }
 
 // assemble makes a file of code that gcc or its cross compiler assembles.
@@ -319,8 +325,8 @@ func TestBounded(t *testing.T) {
 		"addresses": {0x48, 0x8d, 0x05, 0, 0, 0, 0},
 	} {
 		begin := time.Now()
-		_, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, bytes.Repeat(pattern, 1<<20/len(pattern))), &unwind.Table{})
-		if took := time.Since(begin); err != nil || took > 20*time.Second {
+		_, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, bytes.Repeat(pattern, maxCode/len(pattern))), &unwind.Table{})
+		if took := time.Since(begin); err != nil || took > 10*time.Second {
 			t.Errorf("%s: %v, %v", name, took, err)
 		} else {
 			t.Logf("%s: %v, %+v", name, took, st)
