@@ -80,7 +80,7 @@ func armEffect(s *state, w uint32) (known bool) {
 		if w>>22&3 != 0 && w&0x04000000 == 0 {
 			armWritten(s, rd)
 		}
-	case w&0xff800000 == 0xf9000000 || w&0xffc00000 == 0xf9400000: // str, ldr of 64 bits, unsigned offset
+	case w&0xff800000 == 0xf9000000: // str, ldr of 64 bits, unsigned offset
 		imm := int32(w>>10&0xfff) * 8
 		store := w>>22&1 == 0
 		if at, ok := armAddress(s, rn, imm); ok {
@@ -115,7 +115,7 @@ func armAdd(s *state, w uint32, rd, rn uint8) bool {
 	if w&(1<<30) != 0 {
 		imm = -imm
 	}
-	wide, flags := w>>31 == 1, w&(1<<29) != 0
+	wide := w>>31 == 1
 	from, ok := int32(0), false
 	switch {
 	case rn == armSP && s.base == armSP:
@@ -124,9 +124,9 @@ func armAdd(s *state, w uint32, rd, rn uint8) bool {
 		from, ok = s.fp-imm, wide
 	}
 	switch {
-	case rd == armSP && !flags && ok:
+	case rd == armSP && ok:
 		s.base, s.cfa = armSP, from
-	case rd == armSP && !flags:
+	case rd == armSP:
 		return armLostSP(s)
 	case rd == armFP && ok && rn == armSP:
 		if s.fpSaved.kind == inRegister {

@@ -303,6 +303,20 @@ func TestARM64(t *testing.T) {
 	}
 }
 
+// TestLost counts the instructions behind which the stack pointer is not known once, however often they are tried.
+func TestLost(t *testing.T) {
+	f := assemble(t, elf.EM_X86_64, strings.ReplaceAll(`
+		call f; call g; ret
+		.balign 16
+		f: test %edi, %edi; je 1f; mov (%rdi), %rsp; ret; 1: call g; ret
+		.balign 16
+		g: test %edi, %edi; je 1f; mov (%rdi), %rsp; ret; 1: ret
+`, ";", "\n"))
+	if _, st, err := Find(f, &unwind.Table{}); err != nil || st.Functions != 3 || st.Lost != 2 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
 func unindent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\t", "") + "\n" }
 
 // TestTooLarge leaves more code than is worth following alone.

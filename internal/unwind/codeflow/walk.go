@@ -15,6 +15,7 @@ func (a *analyzer) follow(r *region, off int, s state) {
 		wrong := w.run(off, s)
 		a.log = w.log
 		if wrong < 0 {
+			a.stats.Lost += w.lost
 			w.done()
 			return
 		}
@@ -29,6 +30,7 @@ func (a *analyzer) follow(r *region, off int, s state) {
 			for i, o := range w.log {
 				r.state[o] = noted[i]
 			}
+			a.stats.Lost += w.lost
 			w.done()
 			return
 		}
@@ -109,6 +111,7 @@ type walk struct {
 	chain    []callEnd // calls that were passed
 	returned bool      // some way came to its end as it should
 	broken   bool      // some way came to what is no instruction
+	lost     int       // instructions behind which the stack pointer was not known
 	// brief: the first way that fits is enough: to a return with a caller's stack, or to what was followed before.
 	brief bool
 	fits  bool
@@ -181,7 +184,7 @@ func (w *walk) run(off int, s state) (wrong int) {
 				break
 			}
 			if !known {
-				w.a.stats.Lost++
+				w.lost++
 				break
 			}
 			if w.isWrong(p.s, f, target) {
