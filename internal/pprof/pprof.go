@@ -1,0 +1,118 @@
+// Package pprof translates between OTLP profiles (opentelemetry-proto 1.11, profiles v1development; attributes of the
+// semantic conventions 1.44) and pprof (github.com/google/pprof, proto/profile.proto of September 2026). Both describe
+// stacks leaf first and the lines of a location innermost first, so neither is ever turned around.
+//
+// Glossary: where both formats use a word for the same thing (Mapping, Location, Line, Function) it means that. A column
+// is one of the sample types of a pprof profile, which in OTLP is a Profile of its own. A place is what an attribute
+// stands on in OTLP: resource, scope, profile or sample. A tag is a label with a single value. What decision record 0018
+// calls a carrier is an entry of a pprof table that no sample refers to and that holds what pprof has no field for.
+//
+// What comes back. OTLP -> pprof (with timestamps) -> OTLP and pprof -> OTLP -> pprof give equal profiles up to this normal
+// form; nothing else is lost, and a second round trip changes nothing more:
+//
+//   - Order, ids and entries that nothing refers to do not count; equal entries are one. Equal samples are summed.
+//   - OTLP: the window (time, duration) of all profiles that share a pprof profile is the smallest that covers theirs and
+//     their timestamps. Values of 1 with timestamps are the same as timestamps alone. A location has a frame type: without
+//     one, that of impliedType. profile_id, original_payload, entity references and counts of dropped attributes are left
+//     out, as is what two profiles of one column say differently in comments (they are joined) and doc_url (the first
+//     wins). Half a link (one id without the other) is an attribute. A line without function is left out.
+//   - pprof: strings are UTF-8. Line numbers are not negative. A function without any name or file is left out with its
+//     lines. A period type that is nil is the empty one.
+package pprof
+
+import (
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+)
+
+// FromOptions says how FromOTLP translates. The zero value is ready to use.
+type FromOptions struct {
+	// Timestamps makes one pprof sample for each timestamp, with the numeric label end_timestamp_ns. Otherwise the samples
+	// of a stack and its labels are summed.
+	Timestamps bool
+	// MaxBytes bounds the memory of the result; 0 stands for 64 MiB and 64 times the size of the payload. pprof repeats for
+	// every sample what OTLP's dictionary holds once, so a small payload can describe a huge file.
+	MaxBytes int64
+}
+
+// ToOptions says how ToOTLP translates. The zero value is ready to use.
+type ToOptions struct {
+	// Time is written as the time of a profile that does not say when it was taken. If it is zero, that stays unknown (0),
+	// which some backends refuse.
+	Time time.Time
+}
+
+// ScopeName is the instrumentation scope of profiles whose pprof does not name one.
+const ScopeName = "github.com/hostprofiles/hostprofiles/internal/pprof"
+
+const (
+	// maxString bounds every string of either format, in bytes.
+	maxString = 1 << 20
+	// maxKey bounds the key of an attribute, in bytes, and maxLabel that of a label, which has a prefix and suffix.
+	maxKey   = 1 << 10
+	maxLabel = maxKey + 32
+	// maxDepth bounds how deep the values of an attribute may be nested.
+	maxDepth = 32
+	// maxKeys bounds the attributes of one thing and the keys of a map among their values: pdata's maps are lists.
+	// maxLabels bounds the labels of a sample, which has attributes in four places.
+	maxKeys   = 256
+	maxLabels = 4*maxKeys + 8
+)
+
+// Attributes of the semantic conventions 1.44 that have a field in pprof.
+const (
+	attrFrameType    = "profile.frame.type"
+	attrBuildIDGNU   = "process.executable.build_id.gnu"
+	attrBuildIDGo    = "process.executable.build_id.go"
+	attrHTLHash      = "process.executable.build_id.htlhash"
+	prefixMapping    = "pprof.mapping."
+	attrHasFunctions = prefixMapping + "has_functions"
+	attrHasFilenames = prefixMapping + "has_filenames"
+	attrHasLines     = prefixMapping + "has_line_numbers"
+	attrHasInlines   = prefixMapping + "has_inline_frames"
+	attrFolded       = "pprof.location.is_folded"
+	attrComment      = "pprof.profile.comment"
+	attrDocURL       = "pprof.profile.doc_url"
+	attrDropFrames   = "pprof.profile.drop_frames"
+	attrKeepFrames   = "pprof.profile.keep_frames"
+	attrDefaultType  = "pprof.scope.default_sample_type"
+	attrTypeOrder    = "pprof.scope.sample_type_order"
+	attrExecutable   = "process.executable.path"
+)
+
+// Attributes of our own for what pprof can hold and OTLP, or its conventions, cannot.
+const (
+	// attrMappingFile is the file of a location whose mapping OTLP forbids (it has no build id, or the address is outside).
+	attrMappingFile = profile.AttrMappingFile
+	// attrMapping is the rest of such a mapping: a map with the keys below.
+	attrMapping = "hostprofiles.pprof.mapping"
+	// attrClaimsFunctions stands for has_functions on a mapping none of whose locations has a line.
+	attrClaimsFunctions = "hostprofiles.pprof.mapping.has_functions"
+	// attrSampleType is [type, unit] of a sample type that lacks one of them.
+	attrSampleType = "hostprofiles.pprof.sample_type"
+	// attrColumn is how many columns before this one have the same sample type.
+	attrColumn = "hostprofiles.pprof.column"
+	// attrPeriod is [type, unit, period] of a period without a type, or of a type without a period.
+	attrPeriod = "hostprofiles.pprof.period"
+	// attrWindow is [time_nanos, duration_nanos] if OTLP's window had to be another.
+	attrWindow = "hostprofiles.pprof.window"
+	// attrLabel comes before the key of a label that no attribute can stand for: a map of the lists strings, numbers, units.
+	attrLabel = "hostprofiles.pprof.label."
+)
+
+// Labels with a meaning of their own.
+const (
+	labelTraceID        = "trace_id"         // 32 lower-case hexadecimal digits
+	labelSpanID         = "span_id"          // 16
+	labelTimestamp      = "end_timestamp_ns" // a number, in ns since 1970
+	labelScopeName      = "otel.scope.name"
+	labelScopeVersion   = "otel.scope.version"
+	labelScopeSchema    = "otel.scope.schema_url"
+	labelResourceSchema = "otel.resource.schema_url"
+)
+
+const unitNanoseconds = "nanoseconds"
+
+// carrier names what stands in a table of pprof for an attribute of the entry before it.
+const carrier = "[attribute]"
