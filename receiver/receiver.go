@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/internal/health"
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
 
@@ -33,6 +34,7 @@ const (
 // profilesReceiver runs one engine. Where profiling is not possible it does not fail the collector: the other pipelines
 // go on, and log and status say what is missing.
 type profilesReceiver struct {
+	name   string
 	config engine.Config
 	logger *zap.Logger
 	next   xconsumer.Profiles
@@ -60,6 +62,7 @@ func newProfilesReceiver(set receiver.Settings, cfg *Config, next xconsumer.Prof
 		return nil, fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
 	r := &profilesReceiver{
+		name:   set.ID.String(),
 		config: cfg.engineConfig(set.BuildInfo.Version),
 		// What is logged is addressed to users: stack traces would only hide it.
 		logger: set.Logger.WithOptions(zap.AddStacktrace(zap.FatalLevel + 1)),
@@ -251,7 +254,7 @@ func (r *profilesReceiver) consume(ctx context.Context, p pprofile.Profiles, sam
 		original.CopyTo(p)
 	}
 	ctx = r.obs.StartProfilesOp(ctx)
-	err := r.next.ConsumeProfiles(ctx, p)
+	err := r.next.ConsumeProfiles(health.NewContext(ctx, r.health()), p)
 	r.obs.EndProfilesOp(ctx, metadata.Type.String(), samples, err)
 	if consumererror.IsPermanent(err) {
 		return fmt.Errorf("%w: %w", engine.ErrPermanent, err)

@@ -24,6 +24,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/internal/health"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
 
@@ -146,6 +148,32 @@ func TestSamplesReachTheNextConsumer(t *testing.T) {
 	require.Len(t, sink.AllProfiles(), 1)
 	f.shutdown(t)
 	require.Empty(t, f.host.statuses(), "the collector itself says that a start went well")
+}
+
+// TestHealthTravelsWithProfiles: whoever shows the profiles learns how the receiver is.
+func TestHealthTravelsWithProfiles(t *testing.T) {
+	var got *health.Report
+	next, err := xconsumer.NewProfiles(func(ctx context.Context, _ pprofile.Profiles) error {
+		got = health.FromContext(ctx)
+		return nil
+	})
+	require.NoError(t, err)
+	e := &fakeEngine{stats: engine.Stats{Taken: 5, Delivered: 3, KernelSkipped: 1, Processes: 9, Executables: 8}}
+	e.stats.Lost[engine.LostRingFull] = 2
+	e.stats.Stops[unwind.StopRoot] = 3
+	f := newFixture(t, next, creating(e))
+	f.start(t)
+	e.status(errors.New("the ring is too small"))
+	require.NoError(t, e.sink(t.Context(), pprofile.NewProfiles(), 7))
+	require.NotNil(t, got)
+	require.WithinDuration(t, time.Now(), got.Time, time.Minute)
+	got.Time = time.Time{}
+	require.Equal(t, &health.Report{
+		Name: "hostprofiles", Taken: 5, Delivered: 3, KernelSkipped: 1, Lost: map[string]uint64{engine.LostRingFull.String(): 2},
+		Stops: map[string]uint64{"root": 3}, Processes: 9, Executables: 8, Problem: "the ring is too small",
+	}, got)
+	f.shutdown(t)
+	require.Nil(t, health.FromContext(t.Context()))
 }
 
 func TestRefusedPayloadIsReportedToTheEngine(t *testing.T) {

@@ -153,6 +153,8 @@ func mutable(t types.Type, seen map[types.Type]bool) bool {
 		switch named.Obj().Pkg().Path() {
 		case "sync", "sync/atomic":
 			return true
+		case "embed": // files of the build
+			return false
 		}
 	}
 	switch u := t.Underlying().(type) {

@@ -18,17 +18,22 @@ import (
 // layer do not know each other.
 func layers() [][]string {
 	return [][]string{
-		{"internal/ebpf/abi"},
+		{"internal/ebpf/abi", "internal/health"},
 		{"internal/unwind"},
 		{"internal/runtimes"},
 		{"internal/ebpf", "internal/process", "internal/profile", "internal/symbolize"},
-		{"internal/engine"},
+		{"internal/engine", "internal/pprof"},
 		{"receiver"},
 	}
 }
 
-// apart are parts that import nothing of the module: they work in any collector.
-func apart() []string { return []string{"exporter/top", "distribution/profilesgate"} }
+// shared are parts that those apart may import too. They know nothing of a host.
+func shared() []string { return []string{"internal/health", "internal/pprof"} }
+
+// apart are parts that import nothing of the module but what is shared: they work in any collector.
+func apart() []string {
+	return []string{"exporter/top", "exporter/flamegraph", "distribution/profilesgate"}
+}
 
 // within tells whether a package lies in the subtree of part.
 func within(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
@@ -49,7 +54,7 @@ func place(path string) (part string, layer int, ok bool) {
 func mayImport(from, to string) bool {
 	for _, p := range apart() {
 		if within(from, p) {
-			return within(to, p)
+			return within(to, p) || slices.ContainsFunc(shared(), func(p string) bool { return within(to, p) })
 		}
 	}
 	fromPart, fromLayer, ok := place(from)
@@ -78,6 +83,12 @@ func TestMayImport(t *testing.T) {
 		{"internal/unwind/ehframe", "internal/unwind", true},
 		{"internal/unwind", "internal/runtimes", false},
 		{"exporter/top", "internal/unwind", false},
+		{"exporter/flamegraph", "internal/health", true},
+		{"exporter/flamegraph", "exporter/top", false},
+		{"receiver", "internal/health", true},
+		{"internal/health", "internal/unwind", false},
+		{"internal/pprof", "internal/profile", true},
+		{"internal/pprof", "internal/engine", false},
 		{"exporter/top", "exporter/top/internal/metadata", true},
 		{"somewhere/new", "internal/unwind", false},
 		{"internal/unwind", "somewhere/new", false},
