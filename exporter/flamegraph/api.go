@@ -1,0 +1,277 @@
+package flamegraph
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/assets"
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
+	"github.com/hostprofiles/hostprofiles/internal/health"
+)
+
+// Bounds of answers.
+const (
+	maxLabelValues = 200
+	maxIncomplete  = 100
+	defaultNodes   = 20_000
+	maxNodes       = 200_000
+	defaultRows    = 1000
+	maxRows        = 100_000
+
+	maxParameters = 16 << 10 // bytes of a query string
+	// workers is how many answers are worked out at a time: each takes memory, and CPU from what is profiled.
+	workers = 2
+)
+
+// api answers requests.
+type api struct {
+	e    *flameExporter
+	work chan struct{}
+}
+
+func newAPI(e *flameExporter) (http.Handler, error) {
+	page, err := assets.Handler()
+	if err != nil {
+		return nil, fmt.Errorf("reading the page: %w", err)
+	}
+	a := &api{e: e, work: make(chan struct{}, workers)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/status", a.status)
+	for path, fn := range map[string]func(*request) error{
+		"/api/labels": labels, "/api/flamegraph": flamegraph, "/api/table": table, "/api/heatmap": heatmap,
+		"/pprof": pprofDownload, "/profile.pb.gz": pprofDownload, "/folded": foldedDownload, "/profile.folded": foldedDownload,
+		"/profile.speedscope.json": speedscopeDownload, "/profile.otlp.json": otlpDownload, "/profile": anyDownload,
+	} {
+		mux.HandleFunc("GET "+path, a.answer(fn))
+	}
+	mux.Handle("GET /", page)
+	return mux, nil
+}
+
+// request is one that is being answered.
+type request struct {
+	*params
+	api      *api
+	w        http.ResponseWriter
+	r        *http.Request
+	snapshot *store.Snapshot
+}
+
+// failure is an error with the status of its answer.
+type failure struct {
+	status   int
+	sentence string
+}
+
+func (f *failure) Error() string { return f.sentence }
+
+// answer has fn answer once there is room for one more.
+func (a *api) answer(fn func(*request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if len(r.URL.RawQuery) > maxParameters {
+			writeError(w, http.StatusRequestURITooLong, "the query string is too long")
+			return
+		}
+		values, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			writeError(w, http.StatusBadRequest, "the query string is malformed: "+err.Error())
+			return
+		}
+		select {
+		case a.work <- struct{}{}:
+			defer func() { <-a.work }()
+		case <-r.Context().Done():
+			return
+		}
+		now := a.e.now()
+		q := &request{params: &params{values: values, now: now}, api: a, w: w, r: r, snapshot: a.e.store.Snapshot(now)}
+		if err := fn(q); err != nil {
+			status := http.StatusInternalServerError
+			if f, ok := err.(*failure); ok {
+				status = f.status
+			}
+			writeError(w, status, err.Error())
+		}
+	}
+}
+
+// bad says what is wrong with the parameters, nil if nothing is.
+func (q *request) bad() error {
+	if q.err == nil {
+		return nil
+	}
+	return &failure{http.StatusBadRequest, q.err.Error()}
+}
+
+// errNoProfiles is the answer as long as there is nothing of the kind.
+func errNoProfiles() error {
+	return &failure{http.StatusNotFound, "there are no profiles of this type yet"}
+}
+
+func (a *api) status(w http.ResponseWriter, _ *http.Request) {
+	now := a.e.now()
+	s := a.e.store.Snapshot(now)
+	win := s.Window()
+	out := statusAnswer{
+		Now: now.UnixMilli(), Version: a.e.info.Version,
+		Window: windowAnswer{From: win.From, To: win.To, Seconds: win.Length.Seconds(), Bytes: win.Bytes, BudgetBytes: win.Budget,
+			Samples: win.Samples, Stacks: s.Stacks()},
+		Types: []typeAnswer{}, Receivers: []receiverAnswer{}, Incomplete: []incompleteAnswer{},
+	}
+	if win.DroppedUntil != 0 {
+		out.Window.DroppedUntil = &win.DroppedUntil
+	}
+	for _, t := range s.Types() {
+		out.Types = append(out.Types, typeAnswer(t))
+	}
+	for _, i := range s.Incomplete(maxIncomplete) {
+		out.Incomplete = append(out.Incomplete, incompleteAnswer(i))
+	}
+	a.e.mu.Lock()
+	out.Payloads = a.e.payloads
+	for _, r := range slices.SortedFunc(maps.Values(a.e.reports), func(x, y *health.Report) int { return cmp.Compare(x.Name, y.Name) }) {
+		out.Receivers = append(out.Receivers, receiverAnswer{
+			Name: r.Name, Seen: r.Time.UnixMilli(), Taken: r.Taken, Delivered: r.Delivered, Lost: orEmpty(r.Lost),
+			KernelSkipped: r.KernelSkipped, Stops: orEmpty(r.Stops), Processes: r.Processes, Executables: r.Executables, Problem: r.Problem,
+		})
+	}
+	a.e.mu.Unlock()
+	writeJSON(w, http.StatusOK, out)
+}
+
+func orEmpty(m map[string]uint64) map[string]uint64 {
+	if m == nil {
+		return map[string]uint64{}
+	}
+	return m
+}
+
+func labels(q *request) error {
+	sel := q.selection("")
+	if err := q.bad(); err != nil {
+		return err
+	}
+	out := labelsAnswer{Labels: []labelAnswer{}}
+	for _, l := range q.snapshot.Labels(sel, maxLabelValues) {
+		a := labelAnswer{Key: l.Key, Values: []valueAnswer{}, More: l.More}
+		for _, v := range l.Values {
+			a.Values = append(a.Values, valueAnswer(v))
+		}
+		out.Labels = append(out.Labels, a)
+	}
+	writeJSON(q.w, http.StatusOK, out)
+	return nil
+}
+
+// bounds are the times of a selection: what it has of the window.
+func (q *request) bounds(s store.Selection) (from, to int64) {
+	w := q.snapshot.Window()
+	from, to = max(s.From, w.From), w.To
+	if s.To != 0 {
+		to = min(s.To, w.To)
+	}
+	return from, max(from, to)
+}
+
+// tree makes the tree that is asked for, or the part of it around a function.
+func (q *request) tree() (*store.Tree, store.Query, error) {
+	query := q.query()
+	if err := q.bad(); err != nil {
+		return nil, query, err
+	}
+	t, ok := q.api.e.trees.get(q.snapshot, query)
+	if !ok {
+		return nil, query, errNoProfiles()
+	}
+	return t, query, nil
+}
+
+func flamegraph(q *request) error {
+	view := store.View{Focus: q.values.Get("focus"), Match: q.matcher(), MaxNodes: int(q.number("max_nodes", defaultNodes, 1, maxNodes))}
+	kind := q.choice("view", "flame", "callers", "callees")
+	t, query, err := q.tree()
+	if err != nil {
+		return err
+	}
+	ok := true
+	switch kind {
+	case "callers":
+		t, ok = t.Callers(q.values.Get("function"))
+	case "callees":
+		t, ok = t.Callees(q.values.Get("function"))
+	}
+	if !ok {
+		return &failure{http.StatusNotFound, "the function is not in this selection"}
+	}
+	f, ok := t.Flame(view)
+	if !ok {
+		return &failure{http.StatusNotFound, "the frame to focus on is not in this selection"}
+	}
+	out := flameAnswer{
+		Total: f.Total, BaseTotal: f.BaseTotal, Unit: f.Info.SampleUnit, Period: f.Info.Period,
+		Nodes: nodesAnswer{ID: f.ID, Parent: f.Parent, Function: f.Function, Line: f.Line, Self: f.Self, Total: f.Sum,
+			BaseSelf: append([]int64{}, f.BaseSelf...), BaseTotal: append([]int64{}, f.BaseSum...)},
+		Pruned: prunedAnswer(f.Pruned), Search: searchAnswer(f.Search),
+	}
+	out.From, out.To = q.bounds(query.Selection)
+	for i := range f.Functions {
+		out.Functions.add(&f.Functions[i], f.Match != nil && f.Match[i])
+	}
+	writeJSON(q.w, http.StatusOK, out)
+	return nil
+}
+
+func table(q *request) error {
+	match, limit := q.matcher(), int(q.number("limit", defaultRows, 1, maxRows))
+	order := q.choice("sort", store.BySelf, store.ByTotal, store.ByDiff, store.ByName)
+	t, _, err := q.tree()
+	if err != nil {
+		return err
+	}
+	total, base := t.Totals()
+	list := t.Functions(match)
+	if match != nil {
+		list = slices.DeleteFunc(list, func(f store.FunctionSum) bool { return !f.Match })
+	}
+	store.SortFunctions(list, order, total, base)
+	out := tableAnswer{Total: total, BaseTotal: base, Unit: t.Info.SampleUnit, Period: t.Info.Period, Self: []int64{},
+		FunctionsTotal: []int64{}, BaseSelf: []int64{}, BaseFunctionsTotal: []int64{}}
+	if len(list) > limit {
+		out.More, list = len(list)-limit, list[:limit]
+	}
+	for i := range list {
+		f := &list[i]
+		out.Functions.add(&f.Function, f.Match)
+		out.Self, out.FunctionsTotal = append(out.Self, f.Self), append(out.FunctionsTotal, f.Total)
+		if t.Compared {
+			out.BaseSelf, out.BaseFunctionsTotal = append(out.BaseSelf, f.BaseSelf), append(out.BaseFunctionsTotal, f.BaseTotal)
+		}
+	}
+	writeJSON(q.w, http.StatusOK, out)
+	return nil
+}
+
+func heatmap(q *request) error {
+	sel := q.selection("")
+	columns, rows := int(q.number("columns", 300, 1, 2000)), int(q.number("rows", 20, 1, 200))
+	if err := q.bad(); err != nil {
+		return err
+	}
+	h, ok := q.snapshot.Heatmap(sel, columns, rows)
+	if !ok {
+		return errNoProfiles()
+	}
+	out := heatmapAnswer{From: h.From, To: h.To, Columns: columns, Rows: rows, Max: h.Max, Untimed: h.Untimed, Values: [][3]int64{},
+		ColumnMs: float64(h.ColumnMicros) / 1000, RowMs: float64(h.RowMicros) / 1000}
+	for i, v := range h.Values {
+		if v != 0 {
+			out.Values = append(out.Values, [3]int64{int64(i / rows), int64(i % rows), v})
+		}
+	}
+	writeJSON(q.w, http.StatusOK, out)
+	return nil
+}

@@ -1,0 +1,116 @@
+package flamegraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
+	"github.com/hostprofiles/hostprofiles/internal/health"
+)
+
+// flameExporter keeps what arrives and serves it.
+type flameExporter struct {
+	config *Config
+	set    component.TelemetrySettings
+	info   component.BuildInfo
+	now    func() time.Time
+	store  *store.Store
+	trees  treeCache
+
+	server *http.Server   // nil without Start
+	served sync.WaitGroup // the goroutine that serves
+
+	mu       sync.Mutex
+	payloads payloadsAnswer
+	reports  map[string]*health.Report
+}
+
+func newFlameExporter(cfg *Config, set component.TelemetrySettings, info component.BuildInfo, now func() time.Time) *flameExporter {
+	return &flameExporter{
+		config: cfg, set: set, info: info, now: now, reports: map[string]*health.Report{},
+		store: store.New(store.Options{Window: cfg.Window, Bytes: cfg.MemoryMiB << 20}),
+	}
+}
+
+func (e *flameExporter) start(ctx context.Context, host component.Host) error {
+	api, err := newAPI(e)
+	if err != nil {
+		return err
+	}
+	listener, err := e.config.Server.ToListener(ctx)
+	if err != nil {
+		return fmt.Errorf("listening for the live view at %s (another program may use the port: set endpoint of the flamegraph exporter): %w",
+			e.config.Server.NetAddr.Endpoint, err)
+	}
+	handler := newHostGuard(e.config.Server.NetAddr.Endpoint, e.config.AllowedHosts, api)
+	e.server, err = e.config.Server.ToServer(ctx, host.GetExtensions(), e.set, handler)
+	if err != nil {
+		return errors.Join(fmt.Errorf("preparing the live view's server: %w", err), listener.Close())
+	}
+	e.announce(listener.Addr())
+	e.served.Add(1)
+	go func() {
+		defer e.served.Done()
+		if err := e.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(fmt.Errorf("serving the live view: %w", err)))
+		}
+	}()
+	return nil
+}
+
+// announce says where the page is, and who can see it.
+func (e *flameExporter) announce(at net.Addr) {
+	scheme := "http"
+	if e.config.Server.TLS.HasValue() {
+		scheme = "https"
+	}
+	e.set.Logger.Info("The live flame graph is at "+scheme+"://"+at.String()+"/", zap.Duration("window", e.config.Window),
+		zap.Int("memory_mib", e.config.MemoryMiB))
+	tcp, ok := at.(*net.TCPAddr)
+	if ok && !tcp.IP.IsLoopback() && !e.config.Server.Auth.HasValue() {
+		e.set.Logger.Warn("The live flame graph is open to everybody who reaches " + at.String() +
+			": set auth, or an endpoint of this host only")
+	}
+}
+
+func (e *flameExporter) shutdown(ctx context.Context) error {
+	if e.server == nil {
+		return nil
+	}
+	err := e.server.Shutdown(ctx)
+	if err != nil { // a download may take longer than there is time
+		err = errors.Join(fmt.Errorf("stopping the live view: %w", err), e.server.Close())
+	}
+	e.served.Wait()
+	return err
+}
+
+// consume takes a payload up. One that can't be understood would not be understood the next time either.
+func (e *flameExporter) consume(ctx context.Context, p pprofile.Profiles) error {
+	_, err := e.store.Add(p, e.now())
+	e.trees.clear()
+	report := health.FromContext(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if report != nil {
+		e.reports[report.Name] = report
+	}
+	if err != nil {
+		e.payloads.Refused++
+		e.payloads.LastError = err.Error()
+		return consumererror.NewPermanent(fmt.Errorf("taking profiles up for the live view: %w", err))
+	}
+	e.payloads.Accepted++
+	return nil
+}

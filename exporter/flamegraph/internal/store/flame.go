@@ -1,0 +1,350 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Flame is a tree as a view draws it: columns of one length, nodes in depth-first preorder, children by name.
+type Flame struct {
+	Info             TypeInfo
+	Total, BaseTotal int64
+	Compared         bool
+	Functions        []Function
+	Match            []bool   // by function: it matches what is searched for; nil without a search
+	ID               []string // of the node: a hash of its path, the same in every answer
+	Parent           []int32
+	Function         []int32
+	Line             []int64
+	Self, Sum        []int64
+	BaseSelf         []int64
+	BaseSum          []int64
+	Pruned           Pruned
+	Search           Found
+}
+
+// Pruned says what was left out since it is small.
+type Pruned struct {
+	Nodes int
+	Self  int64
+}
+
+// Found is what a search came to: the value of samples with at least one frame that matches.
+type Found struct {
+	Total, BaseTotal int64
+	Functions        int
+}
+
+// Matcher tells which functions are searched for.
+type Matcher func(*Function) bool
+
+// NewMatcher understands text, which is part of a name, whatever its case, or /a regular expression/ in RE2's syntax. Empty
+// text gives nil.
+func NewMatcher(text string) (Matcher, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/' {
+		re, err := regexp.Compile("(?i)" + text[1:len(text)-1])
+		if err != nil {
+			return nil, fmt.Errorf("reading the regular expression: %w", err)
+		}
+		return func(f *Function) bool {
+			return re.MatchString(f.Name) || re.MatchString(f.File) || re.MatchString(f.Mapping)
+		}, nil
+	}
+	text = strings.ToLower(text)
+	return func(f *Function) bool {
+		return strings.Contains(strings.ToLower(f.Name), text) || strings.Contains(strings.ToLower(f.File), text) ||
+			strings.Contains(strings.ToLower(f.Mapping), text)
+	}, nil
+}
+
+// described are the functions of a tree's nodes.
+type described struct {
+	index     []int32 // by node
+	functions []Function
+	hashes    []uint64
+}
+
+// describe finds each place of the tree once.
+func (t *Tree) describe() *described {
+	d := &described{index: make([]int32, t.Len())}
+	frames, groups := make([]int32, len(t.s.frames)), map[place]int32{}
+	d.add(Function{Name: "all", FrameType: TypeRoot})
+	for i := 1; i < t.Len(); i++ {
+		p := t.place[i]
+		if p&groupBit != 0 {
+			if groups[p] == 0 {
+				groups[p] = d.add(t.s.function(p))
+			}
+			d.index[i] = groups[p]
+			continue
+		}
+		if frames[p] == 0 {
+			frames[p] = d.add(t.s.function(p))
+		}
+		d.index[i] = frames[p]
+	}
+	return d
+}
+
+func (d *described) add(f Function) int32 {
+	h := f.hash()
+	f.Key = strconv.FormatUint(h, 36)
+	d.functions, d.hashes = append(d.functions, f), append(d.hashes, h)
+	return int32(len(d.functions) - 1)
+}
+
+// paths hashes the way from the root to each node.
+func (t *Tree) paths(d *described) []uint64 {
+	out := make([]uint64, t.Len())
+	out[0] = offset64
+	for i := 1; i < t.Len(); i++ {
+		h := (out[t.parent[i]] ^ d.hashes[d.index[i]]) * prime64
+		h ^= h >> 29
+		out[i] = (h ^ uint64(t.Line(int32(i)))) * prime64
+	}
+	return out
+}
+
+// View says what of a tree is wanted.
+type View struct {
+	Focus    string // ID of a node: only it, what calls it and what it calls
+	Match    Matcher
+	MaxNodes int
+}
+
+// Flame makes what a view draws. ok is false if there is no node to focus on.
+func (t *Tree) Flame(v View) (f *Flame, ok bool) {
+	d := t.describe()
+	paths := t.paths(d)
+	keep, ok := t.focus(paths, v.Focus)
+	if !ok {
+		return nil, false
+	}
+	f = &Flame{Info: t.Info, Compared: t.Compared}
+	f.Total, f.BaseTotal = t.Totals()
+	matches := d.matches(v.Match)
+	f.Search = t.found(d, matches)
+	t.prune(keep, v.MaxNodes, f)
+	f.fill(t, d, paths, keep, matches)
+	return f, true
+}
+
+// focus says which nodes are wanted.
+func (t *Tree) focus(paths []uint64, id string) (keep []bool, ok bool) {
+	keep = make([]bool, t.Len())
+	if id == "" {
+		for i := range keep {
+			keep[i] = true
+		}
+		return keep, true
+	}
+	wanted, err := strconv.ParseUint(id, 36, 64)
+	at := slices.Index(paths, wanted)
+	if err != nil || at < 0 {
+		return nil, false
+	}
+	keep[at] = true
+	for i := at + 1; i < len(keep); i++ {
+		keep[i] = keep[t.parent[i]]
+	}
+	for i := int32(at); i >= 0; i = t.parent[i] {
+		keep[i] = true
+	}
+	return keep, true
+}
+
+func (d *described) matches(m Matcher) []bool {
+	if m == nil {
+		return nil
+	}
+	out := make([]bool, len(d.functions))
+	for i := range d.functions {
+		if t := d.functions[i].FrameType; t != TypeRoot && t != TypeGroup {
+			out[i] = m(&d.functions[i])
+		}
+	}
+	return out
+}
+
+// found sums up the samples that have a frame that matches.
+func (t *Tree) found(d *described, matches []bool) (f Found) {
+	if matches == nil {
+		return f
+	}
+	in := make([]bool, t.Len())
+	for i := 1; i < t.Len(); i++ {
+		in[i] = in[t.parent[i]] || matches[d.index[i]]
+		if !in[i] {
+			continue
+		}
+		f.Total = saturatingAdd(f.Total, t.self[i])
+		if t.Compared {
+			f.BaseTotal = saturatingAdd(f.BaseTotal, t.baseSelf[i])
+		}
+	}
+	for _, m := range matches {
+		if m {
+			f.Functions++
+		}
+	}
+	return f
+}
+
+// size is how much a node matters to a view.
+func (t *Tree) size(i int32) int64 { return max(t.total[i], t.baseOf(i)) }
+
+// prune drops the smallest nodes until at most limit are kept. A node never goes before those that it calls.
+func (t *Tree) prune(keep []bool, limit int, f *Flame) {
+	var sizes []int64
+	for i, k := range keep {
+		if k {
+			sizes = append(sizes, t.size(int32(i)))
+		}
+	}
+	if limit <= 0 || len(sizes) <= limit {
+		return
+	}
+	least := nthLargest(sizes, limit)
+	room := limit // for nodes of just that size: the first, so that no node is kept without its parent
+	for _, size := range sizes {
+		if size > least {
+			room--
+		}
+	}
+	for i, k := range keep {
+		if !k {
+			continue
+		}
+		size := t.size(int32(i))
+		if size == least && room > 0 {
+			room--
+			continue
+		}
+		if size <= least {
+			keep[i] = false
+			f.Pruned.Nodes++
+			f.Pruned.Self = saturatingAdd(f.Pruned.Self, t.self[i])
+		}
+	}
+}
+
+// nthLargest is what would be at place n-1 of v, sorted from the largest on. It changes the order of v.
+func nthLargest(v []int64, n int) int64 {
+	for low, high := 0, len(v); ; {
+		pivot := v[low+(high-low)/2]
+		// [low,i) is larger than the pivot, [i,k) is like it, [j,high) is smaller.
+		i, k, j := low, low, high
+		for k < j {
+			switch {
+			case v[k] > pivot:
+				v[i], v[k] = v[k], v[i]
+				i++
+				k++
+			case v[k] < pivot:
+				j--
+				v[k], v[j] = v[j], v[k]
+			default:
+				k++
+			}
+		}
+		switch {
+		case n-1 < i:
+			high = i
+		case n-1 < k:
+			return pivot
+		default:
+			low = k
+		}
+	}
+}
+
+// fill writes the columns of the nodes that are kept.
+func (f *Flame) fill(t *Tree, d *described, paths []uint64, keep, matches []bool) {
+	order := d.order()
+	var nodes []int32
+	for i := 1; i < t.Len(); i++ {
+		if keep[i] {
+			nodes = append(nodes, int32(i))
+		}
+	}
+	// The last of a parent's children is put in front first.
+	slices.SortFunc(nodes, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(order[d.index[b]], order[d.index[a]]), cmp.Compare(t.Line(b), t.Line(a)))
+	})
+	first, next := make([]int32, t.Len()), make([]int32, t.Len())
+	for _, i := range nodes {
+		p := t.parent[i]
+		next[i], first[p] = first[p], i
+	}
+	placed, functions := make([]int32, t.Len()), make([]int32, len(d.functions))
+	t.preorder(first, next, func(at int32) {
+		placed[at] = f.add(t, d, at, paths[at], placed, functions, matches)
+	}, func(int32) {})
+}
+
+// preorder visits all nodes, parents before their children, and calls leave when all below a node were visited. first and next
+// are the nodes' children: the first, and of each the next; 0 is none.
+func (t *Tree) preorder(first, next []int32, visit, leave func(at int32)) {
+	for at := int32(0); ; {
+		visit(at)
+		if first[at] != 0 {
+			at = first[at]
+			continue
+		}
+		leave(at)
+		for at > 0 && next[at] == 0 {
+			at = t.parent[at]
+			leave(at)
+		}
+		if at <= 0 {
+			return
+		}
+		at = next[at]
+	}
+}
+
+// order ranks functions by name.
+func (d *described) order() []int32 {
+	by := make([]int32, len(d.functions))
+	for i := range by {
+		by[i] = int32(i)
+	}
+	slices.SortFunc(by, func(a, b int32) int {
+		return cmp.Or(strings.Compare(d.functions[a].Name, d.functions[b].Name), cmp.Compare(d.hashes[a], d.hashes[b]))
+	})
+	out := make([]int32, len(by))
+	for rank, i := range by {
+		out[i] = int32(rank)
+	}
+	return out
+}
+
+// add appends a node. placed and functions tell where its parent and its function are; the latter is one more than that.
+func (f *Flame) add(t *Tree, d *described, at int32, path uint64, placed, functions []int32, matches []bool) int32 {
+	k := d.index[at]
+	if functions[k] == 0 {
+		f.Functions = append(f.Functions, d.functions[k])
+		if matches != nil {
+			f.Match = append(f.Match, matches[k])
+		}
+		functions[k] = int32(len(f.Functions))
+	}
+	parent := t.parent[at]
+	if parent >= 0 {
+		parent = placed[parent]
+	}
+	f.ID = append(f.ID, strconv.FormatUint(path, 36))
+	f.Parent, f.Function, f.Line = append(f.Parent, parent), append(f.Function, functions[k]-1), append(f.Line, t.Line(at))
+	f.Self, f.Sum = append(f.Self, t.self[at]), append(f.Sum, t.total[at])
+	if f.Compared {
+		f.BaseSelf, f.BaseSum = append(f.BaseSelf, t.baseSelf[at]), append(f.BaseSum, t.baseTotal[at])
+	}
+	return int32(len(f.ID) - 1)
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Label is an attribute's key with the values by which a selection can be narrowed, biggest first.
+type Label struct {
+	Key    string
+	Values []LabelValue
+	More   int // values that were left out
+}
+
+// LabelValue is one value of a key.
+type LabelValue struct {
+	Value string
+	Total int64
+}
+
+// Labels lists what the selection can be filtered by, with at most limit values a key. A key's own filters do not apply to
+// its values, so that another one can be chosen.
+func (s *Snapshot) Labels(sel Selection, limit int) []Label {
+	totals := s.labelTotals(sel, "")
+	for _, f := range sel.Filters {
+		others := sel
+		others.Filters = slices.DeleteFunc(slices.Clone(sel.Filters), func(g Filter) bool { return g.Key == f.Key })
+		if only := s.labelTotals(others, f.Key); only[f.Key] != nil {
+			totals[f.Key] = only[f.Key]
+		}
+	}
+	out := make([]Label, 0, len(totals))
+	for key, values := range totals {
+		l := Label{Key: key, Values: make([]LabelValue, 0, len(values))}
+		for v, total := range values {
+			l.Values = append(l.Values, LabelValue{v, total})
+		}
+		slices.SortFunc(l.Values, func(a, b LabelValue) int {
+			return cmp.Or(cmp.Compare(b.Total, a.Total), strings.Compare(a.Value, b.Value))
+		})
+		if len(l.Values) > limit {
+			l.More = len(l.Values) - limit
+			l.Values = l.Values[:limit:limit]
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// labelTotals sums the selection up by key and value: of all keys, or one.
+func (s *Snapshot) labelTotals(sel Selection, only string) map[string]map[string]int64 {
+	out := map[string]map[string]int64{}
+	w, ok := s.work(sel)
+	if !ok {
+		return out
+	}
+	bySeries := make([]int64, len(s.series))
+	byType := map[uint32]int64{}
+	w.rows(func(g *segment, i int, value int64) {
+		bySeries[g.series[i]] = saturatingAdd(bySeries[g.series[i]], value)
+		byType[s.frameTypes[s.nodes[g.node[i]].location]] += value
+	})
+	add := func(key, value string, total int64) {
+		if only != "" && key != only {
+			return
+		}
+		if out[key] == nil {
+			out[key] = map[string]int64{}
+		}
+		out[key][value] = saturatingAdd(out[key][value], total)
+	}
+	for i, total := range bySeries {
+		if total != 0 {
+			s.keys(&s.series[i], func(key, text uint32) { add(s.strings[key], s.strings[text], total) })
+		}
+	}
+	for t, total := range byType {
+		if s.strings[t] != "" {
+			add(FrameType, s.strings[t], total)
+		}
+	}
+	return out
+}
+
+// stopReasonKey is this project's attribute of samples whose stack does not reach its root.
+const stopReasonKey = "hostprofiles.stack.stop_reason"
+
+// Incomplete says how many samples of a process have no complete stack, and why.
+type Incomplete struct {
+	Process, PID, Reason string
+	Samples, Of          int
+}
+
+// Incomplete lists processes with incomplete stacks, those with most first.
+func (s *Snapshot) Incomplete(limit int) []Incomplete {
+	type process struct{ name, pid string }
+	type broken struct {
+		process
+		reason string
+	}
+	bySeries := make([]int, len(s.series))
+	for _, g := range s.segments {
+		for _, i := range g.series {
+			bySeries[i]++
+		}
+	}
+	all, incomplete := map[process]int{}, map[broken]int{}
+	for i, n := range bySeries {
+		if n == 0 {
+			continue
+		}
+		of := &s.series[i]
+		p := process{s.first(of, "process.executable.name", "service.name", "process.executable.path", "thread.name"), s.first(of, "process.pid")}
+		all[p] += n
+		if v, ok := s.attribute(of, stopReasonKey); ok {
+			incomplete[broken{p, s.strings[v.text]}] += n
+		}
+	}
+	out := make([]Incomplete, 0, len(incomplete))
+	for b, n := range incomplete {
+		out = append(out, Incomplete{b.name, b.pid, b.reason, n, all[b.process]})
+	}
+	slices.SortFunc(out, func(a, b Incomplete) int {
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), strings.Compare(a.Process, b.Process), strings.Compare(a.PID, b.PID),
+			strings.Compare(a.Reason, b.Reason))
+	})
+	return out[:min(len(out), limit)]
+}
+
+// first is what the first of the attributes that a series has reads.
+func (s *Snapshot) first(of *series, keys ...string) string {
+	for _, key := range keys {
+		if v, ok := s.attribute(of, key); ok {
+			return s.strings[v.text]
+		}
+	}
+	return ""
+}

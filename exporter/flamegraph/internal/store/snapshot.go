@@ -1,0 +1,123 @@
+package store
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// Snapshot is what the store held at one moment. It needs no lock and stays as it is.
+type Snapshot struct {
+	Serial uint64 // differs from that of every other content
+
+	strings    []string
+	values     []value
+	others     []pcommon.Value
+	attrs      []attribute
+	lists      []string
+	types      []profileType
+	functions  []function
+	mappings   []mapping
+	lines      []line
+	locations  []location
+	frames     []frame
+	nodes      []node
+	links      []link
+	resources  []resource
+	scopes     []scope
+	series     []series
+	frameTypes []uint32
+	segments   []segment
+	window     Window
+}
+
+// Window says what is held.
+type Window struct {
+	From, To int64 // Unix ms: of the earliest sample, and after the latest; 0 without any
+	Length   time.Duration
+	Bytes    int // about what is taken
+	Budget   int
+	Samples  int
+	// DroppedUntil, Unix ms: samples before it may have been dropped since memory was short. 0: none were.
+	DroppedUntil int64
+}
+
+// Stacks counts the different stacks that samples have.
+func (s *Snapshot) Stacks() int {
+	seen, n := make([]bool, len(s.nodes)), 0
+	for _, g := range s.segments {
+		for _, at := range g.node {
+			if !seen[at] {
+				seen[at] = true
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Window says what the store held.
+func (s *Snapshot) Window() Window { return s.window }
+
+// Snapshot returns what is held now.
+func (s *Store) Snapshot(now time.Time) *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.evict(now)
+	t := s.t
+	out := &Snapshot{
+		Serial: s.serial, strings: t.strings.items, values: t.values.items, others: t.others, attrs: t.attrs.items, lists: t.lists.items,
+		types: t.types.items, functions: t.functions.items, mappings: t.mappings.items, lines: t.lines.items,
+		locations: t.locations.items, frames: t.frames.items, nodes: t.nodes.items, links: t.links.items,
+		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes,
+		segments: make([]segment, len(s.segments)),
+		window: Window{
+			Length: s.options.Window, Bytes: s.size(), Budget: s.options.Bytes, Samples: s.rows,
+			DroppedUntil: ceilMillis(s.droppedUntil),
+		},
+	}
+	for i, g := range s.segments {
+		out.segments[i] = *g
+		if i == 0 || g.from/1000 < out.window.From {
+			out.window.From = g.from / 1000
+		}
+		out.window.To = max(out.window.To, ceilMillis(g.to))
+	}
+	return out
+}
+
+func ceilMillis(micros int64) int64 { return (micros + 999) / 1000 }
+
+// attribute is one of a series' attributes: the sample's, else the scope's, else the resource's.
+func (s *Snapshot) attribute(of *series, key string) (value, bool) {
+	for _, list := range [...]uint32{of.attributes, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
+		for i := range indices(s.lists[list]) {
+			if a := s.attrs[i]; s.strings[a.key] == key {
+				return s.values[a.value], true
+			}
+		}
+	}
+	return value{}, false
+}
+
+// keys calls fn with every attribute of a series.
+func (s *Snapshot) keys(of *series, fn func(key, text uint32)) {
+	var seen [64]uint32
+	n := 0
+	for _, list := range [...]uint32{of.attributes, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
+	next:
+		for i := range indices(s.lists[list]) {
+			a := s.attrs[i]
+			for _, k := range seen[:n] {
+				if k == a.key {
+					continue next
+				}
+			}
+			if n < len(seen) {
+				seen[n] = a.key
+				n++
+			}
+			fn(a.key, s.values[a.value].text)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// GroupNone asks for trees whose stacks of all series are merged.
+const GroupNone = "none"
+
+// Query is what a tree is made of.
+type Query struct {
+	Selection
+	Base  *Selection // what to compare with, if anything
+	Group string     // key of an attribute whose values are the first level of the tree; GroupNone or empty: no such level
+	Lines bool       // frames of one function that executed different lines are different
+}
+
+// String is the same for queries that mean the same.
+func (q Query) String() string {
+	base := ""
+	if q.Base != nil {
+		base = fmt.Sprintf("%#v", *q.Base)
+	}
+	return fmt.Sprintf("%#v %s %q %t", q.Selection, base, q.Group, q.Lines)
+}
+
+// place is a frame, or with groupBit the string of a group's name.
+type place uint32
+
+const groupBit = 1 << 31
+
+// Tree has the samples of a selection, merged by what people mean by a function. Its nodes are columns; node 0 is the root, and
+// parents come before their children.
+type Tree struct {
+	s        *Snapshot
+	Info     TypeInfo
+	Compared bool // with a base
+
+	parent      []int32
+	place       []place
+	line        []int64 // nil: not told apart
+	self, total []int64
+	baseSelf    []int64 // nil without a base
+	baseTotal   []int64
+}
+
+// Len is the number of nodes.
+func (t *Tree) Len() int { return len(t.parent) }
+
+// Totals are the values of all samples, and of all of the base.
+func (t *Tree) Totals() (total, base int64) { return t.total[0], t.baseOf(0) }
+
+func (t *Tree) baseOf(i int32) int64 {
+	if !t.Compared {
+		return 0
+	}
+	return t.baseTotal[i]
+}
+
+// leafKey is what samples are summed up by before they are put into the tree.
+type leafKey struct{ group, node uint32 }
+
+type sums struct{ value, base int64 }
+
+// Tree merges what the query selects. ok is false if there is no such profile type.
+func (s *Snapshot) Tree(q Query) (*Tree, bool) {
+	w, ok := s.work(q.Selection)
+	if !ok {
+		return nil, false
+	}
+	groups := s.groups(q.Group)
+	leaves := map[leafKey]sums{}
+	w.rows(func(g *segment, i int, value int64) {
+		k := leafKey{groups[g.series[i]], g.node[i]}
+		v := leaves[k]
+		v.value = saturatingAdd(v.value, max(value, 0))
+		leaves[k] = v
+	})
+	if q.Base != nil {
+		base := *q.Base
+		base.Type = w.info.ID
+		if bw, ok := s.work(base); ok {
+			bw.rows(func(g *segment, i int, value int64) {
+				k := leafKey{groups[g.series[i]], g.node[i]}
+				v := leaves[k]
+				v.base = saturatingAdd(v.base, max(value, 0))
+				leaves[k] = v
+			})
+		}
+	}
+	b := newTreeBuilder(s, w.info, q.Base != nil, q.Lines)
+	b.build(leaves)
+	return b.t, true
+}
+
+// noGroup stands for series without a group.
+const noGroup = ^uint32(0)
+
+// groups returns each series' group: the string of an attribute's value.
+func (s *Snapshot) groups(key string) []uint32 {
+	out := make([]uint32, len(s.series))
+	for i := range s.series {
+		out[i] = noGroup
+		if key == GroupNone || key == "" {
+			continue
+		}
+		if v, ok := s.attribute(&s.series[i], key); ok {
+			out[i] = v.text
+		}
+	}
+	return out
+}
+
+// treeBuilder puts stacks into a tree.
+type treeBuilder struct {
+	t     *Tree
+	index []int32 // a hash table of nodes by parent, place and line; 0 is free
+	at    []int32 // by node of the snapshot: its node in the tree in this group, -1 unknown
+	path  []uint32
+	known []uint32 // of at
+}
+
+func newTreeBuilder(s *Snapshot, info TypeInfo, compared, lines bool) *treeBuilder {
+	b := &treeBuilder{t: &Tree{s: s, Info: info, Compared: compared}, index: make([]int32, 1<<10)}
+	if lines {
+		b.t.line = []int64{}
+	}
+	b.append(-1, 0, 0)
+	return b
+}
+
+func (b *treeBuilder) append(parent int32, p place, line int64) int32 {
+	t := b.t
+	t.parent, t.place = append(t.parent, parent), append(t.place, p)
+	t.self, t.total = append(t.self, 0), append(t.total, 0)
+	if t.line != nil {
+		t.line = append(t.line, line)
+	}
+	if t.Compared {
+		t.baseSelf, t.baseTotal = append(t.baseSelf, 0), append(t.baseTotal, 0)
+	}
+	return int32(len(t.parent) - 1)
+}
+
+// build puts all leaves into the tree, group by group.
+func (b *treeBuilder) build(leaves map[leafKey]sums) {
+	keys := make([]leafKey, 0, len(leaves))
+	for k := range leaves {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y leafKey) int { return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.node, y.node)) })
+	b.at = make([]int32, len(b.t.s.nodes))
+	for i := range b.at {
+		b.at[i] = -1
+	}
+	group := noGroup
+	for i, k := range keys {
+		if i == 0 || k.group != group {
+			group = k.group
+			b.begin(group)
+		}
+		v := leaves[k]
+		b.t.add(b.find(k.node), v.value, v.base)
+	}
+	b.t.sum()
+}
+
+// add adds to a node's own values.
+func (t *Tree) add(at int32, value, base int64) {
+	t.self[at] = saturatingAdd(t.self[at], value)
+	if t.Compared {
+		t.baseSelf[at] = saturatingAdd(t.baseSelf[at], base)
+	}
+}
+
+// begin makes the group's node the one that stacks begin at.
+func (b *treeBuilder) begin(group uint32) {
+	for _, n := range b.known {
+		b.at[n] = -1
+	}
+	b.known = append(b.known[:0], 0)
+	b.at[0] = 0
+	if group != noGroup {
+		b.at[0] = b.child(0, groupBit|place(group), 0)
+	}
+}
+
+// find returns the tree's node of a stack.
+func (b *treeBuilder) find(n uint32) int32 {
+	path := b.path[:0]
+	for ; b.at[n] < 0; n = b.t.s.nodes[n].parent {
+		path = append(path, n)
+	}
+	at := b.at[n]
+	for _, n := range slices.Backward(path) {
+		at = b.below(at, n)
+		b.at[n] = at
+		b.known = append(b.known, n)
+	}
+	b.path = path
+	return at
+}
+
+// below puts the frames of a location below a node of the tree, outermost first.
+func (b *treeBuilder) below(at int32, n uint32) int32 {
+	s := b.t.s
+	l := &s.locations[s.nodes[n].location]
+	frames, lines := s.lists[l.frames], s.lists[l.lines]
+	for i := len(frames) - 4; i >= 0; i -= 4 {
+		line := int64(0)
+		if b.t.line != nil && i < len(lines) {
+			line = s.lines[indexAt(lines, i)].line
+		}
+		at = b.child(at, place(indexAt(frames, i)), line)
+	}
+	return at
+}
+
+// child returns the node of a place below parent, and makes it if it is new.
+func (b *treeBuilder) child(parent int32, p place, line int64) int32 {
+	t := b.t
+	mask := uint64(len(b.index) - 1)
+	i := childHash(parent, p, line) & mask
+	for ; b.index[i] != 0; i = (i + 1) & mask {
+		if at := b.index[i]; t.parent[at] == parent && t.place[at] == p && (t.line == nil || t.line[at] == line) {
+			return at
+		}
+	}
+	at := b.append(parent, p, line)
+	b.index[i] = at
+	if 4*t.Len() > 3*len(b.index) {
+		b.grow()
+	}
+	return at
+}
+
+func childHash(parent int32, p place, line int64) uint64 {
+	h := (uint64(uint32(parent))<<32 | uint64(p)) * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+	h = (h ^ h>>29 ^ uint64(line)) * prime64
+	return h ^ h>>32
+}
+
+func (b *treeBuilder) grow() {
+	t := b.t
+	b.index = make([]int32, 2*len(b.index))
+	mask := uint64(len(b.index) - 1)
+	for at := int32(1); at < int32(t.Len()); at++ {
+		i := childHash(t.parent[at], t.place[at], t.Line(at)) & mask
+		for b.index[i] != 0 {
+			i = (i + 1) & mask
+		}
+		b.index[i] = at
+	}
+}
+
+// sum sums self values up towards the root.
+func (t *Tree) sum() {
+	up := func(self, total []int64) {
+		for i := len(total) - 1; i >= 0; i-- {
+			total[i] = saturatingAdd(total[i], self[i])
+			if i > 0 {
+				p := &total[t.parent[i]]
+				*p = saturatingAdd(*p, total[i])
+			}
+		}
+	}
+	up(t.self, t.total)
+	up(t.baseSelf, t.baseTotal)
+}
+
+// Function is what a place is, in words.
+type Function struct {
+	Key                    string // the same in every answer
+	Name, SystemName, File string
+	Mapping, FrameType     string
+	StartLine              int64
+}
+
+// Types of places that are no frames.
+const (
+	TypeGroup = "group"
+	TypeRoot  = "root"
+)
+
+// function describes a place.
+func (s *Snapshot) function(p place) Function {
+	var f Function
+	if p&groupBit != 0 {
+		f = Function{Name: s.strings[p&^groupBit], FrameType: TypeGroup}
+	} else {
+		at := s.frames[p]
+		f = Function{Name: s.strings[at.name], SystemName: s.strings[at.systemName], File: s.strings[at.file],
+			Mapping: s.strings[at.mapping], FrameType: s.strings[at.frameType], StartLine: at.startLine}
+	}
+	f.Key = strconv.FormatUint(f.hash(), 36)
+	return f
+}
+
+// hash identifies the function by what it is; it is no secret, but collisions made on purpose would only merge what their
+// maker sent.
+func (f *Function) hash() uint64 {
+	h := fnv(offset64, f.FrameType)
+	h = fnv(h, f.Name)
+	h = fnv(h, f.SystemName)
+	h = fnv(h, f.File)
+	h = fnv(h, f.Mapping)
+	return fnv(h, strconv.FormatInt(f.StartLine, 10))
+}

@@ -1,0 +1,142 @@
+package flamegraph
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
+)
+
+// shortFilters are parameters that stand for a filter on an attribute.
+var shortFilters = [...]struct{ parameter, key string }{
+	{"service", "service.name"},
+	{"process", "process.executable.name"},
+	{"pid", "process.pid"},
+	{"container", "container.id"},
+	{"pod", "k8s.pod.name"},
+	{"thread", "thread.name"},
+}
+
+const defaultGroup = "process.executable.name"
+
+// params reads a request's parameters and remembers what is wrong with the first.
+type params struct {
+	values url.Values
+	now    time.Time
+	err    error
+}
+
+func (p *params) fail(name, format string, a ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%s %s", name, fmt.Sprintf(format, a...))
+	}
+}
+
+func (p *params) number(name string, fallback, low, high int64) int64 {
+	text := p.values.Get(name)
+	if text == "" {
+		return fallback
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < low || n > high {
+		p.fail(name, "is %q; it must be a number from %d to %d", text, low, high)
+		return fallback
+	}
+	return n
+}
+
+func (p *params) choice(name string, of ...string) string {
+	text := p.values.Get(name)
+	for _, o := range of {
+		if text == o {
+			return o
+		}
+	}
+	if text != "" {
+		p.fail(name, "is %q; it must be one of %s", text, strings.Join(of, ", "))
+	}
+	return of[0]
+}
+
+// maxMillis is the year 9999: sums of times stay far from overflowing.
+const maxMillis = 253402300799000
+
+// selection reads which samples are meant. prefix is "" or "base_"; the short filters are for both.
+func (p *params) selection(prefix string) store.Selection {
+	s := store.Selection{
+		Type: p.values.Get("type"),
+		From: p.number(prefix+"from", 0, 0, maxMillis),
+		To:   p.number(prefix+"to", 0, 0, maxMillis),
+	}
+	if seconds := p.number(prefix+"seconds", 0, 0, 10*365*86400); seconds > 0 {
+		if s.From != 0 {
+			p.fail(prefix+"seconds", "and %sfrom exclude each other", prefix)
+		}
+		end := s.To
+		if end == 0 {
+			end = p.now.UnixMilli()
+		}
+		s.From = max(end-1000*seconds, 1)
+	}
+	if s.From != 0 && s.To != 0 && s.From >= s.To {
+		p.fail(prefix+"from", "has to be before %sto", prefix)
+	}
+	filters := p.values[prefix+"filter"]
+	if prefix != "" && len(filters) == 0 {
+		filters = p.values["filter"] // the same, at another time
+	}
+	for _, f := range filters {
+		s.Filters = append(s.Filters, p.filter(f))
+	}
+	for _, short := range shortFilters {
+		for _, v := range p.values[short.parameter] {
+			s.Filters = append(s.Filters, store.Filter{Key: short.key, Value: v})
+		}
+	}
+	return s
+}
+
+func (p *params) filter(text string) store.Filter {
+	key, value, ok := strings.Cut(text, "=")
+	f := store.Filter{Key: strings.TrimSuffix(key, "!"), Value: value, Not: strings.HasSuffix(key, "!")}
+	if !ok || f.Key == "" {
+		p.fail("filter", "is %q; it must be key=value or key!=value", text)
+	}
+	return f
+}
+
+// base reads what to compare with, nil if nothing.
+func (p *params) base() *store.Selection {
+	for _, name := range []string{"base_from", "base_to", "base_seconds", "base_filter"} {
+		if p.values.Has(name) {
+			s := p.selection("base_")
+			return &s
+		}
+	}
+	return nil
+}
+
+// query reads what a tree is to be made of.
+func (p *params) query() store.Query {
+	group := p.values.Get("group")
+	if group == "" {
+		group = defaultGroup
+	}
+	return store.Query{Selection: p.selection(""), Base: p.base(), Group: group, Lines: p.choice("lines", "", "0", "1") == "1"}
+}
+
+func (p *params) matcher() store.Matcher {
+	text := p.values.Get("search")
+	if len(text) > 1000 {
+		p.fail("search", "has %d bytes; at most 1000 are understood", len(text))
+		return nil
+	}
+	m, err := store.NewMatcher(text)
+	if err != nil {
+		p.fail("search", "is not understood: %v", err)
+	}
+	return m
+}

@@ -1,0 +1,242 @@
+// Drawing: only rows that are in sight, only frames that are wide enough to see, and of those that are not, the outline
+// of the crowd.
+import { shorten } from "../model/text";
+import { diffColor, shade, type Theme } from "./colors";
+import { change, first, type Tree } from "./tree";
+
+export const rowHeight = 20;
+const narrowest = 0.7; // px; below, frames are drawn together
+const labelFrom = 22; // px; below, no text
+
+export interface Look {
+  theme: Theme;
+  background: string;
+  text: string;
+  dimmed: string;
+  dimmedText: string;
+  crowd: string;
+  match: string;
+  font: string;
+}
+
+export const looks: Record<Theme, Omit<Look, "font">> = {
+  light: {
+    theme: "light",
+    background: "#ffffff",
+    text: "#14171c",
+    dimmed: "#eceef2",
+    dimmedText: "#6b7280",
+    crowd: "#c4c9d2",
+    match: "#a3269b",
+  },
+  dark: {
+    theme: "dark",
+    background: "#14171d",
+    text: "#0b0d11",
+    dimmed: "#272c36",
+    dimmedText: "#98a1b0",
+    crowd: "#434b59",
+    match: "#f08be6",
+  },
+};
+
+/** Widths of characters in one font, measured once each. */
+export class Ruler {
+  private readonly known = new Map<number, number>();
+  constructor(private readonly measure: (text: string) => number) {}
+
+  width(code: number): number {
+    let w = this.known.get(code);
+    if (w === undefined) {
+      w = this.measure(String.fromCodePoint(code));
+      // Names may hold every character there is; what is rare is measured again.
+      if (this.known.size < 4096) this.known.set(code, w);
+    }
+    return w;
+  }
+
+  /** fit cuts text to a width, with an ellipsis; "" if hardly anything would be left. */
+  fit(text: string, width: number): string {
+    const dots = this.width(0x2026);
+    let used = 0;
+    let cut = 0; // what fits together with an ellipsis
+    for (let i = 0; i < text.length; ) {
+      const code = text.codePointAt(i)!;
+      used += this.width(code);
+      if (used > width) return cut < 2 ? "" : `${text.slice(0, cut).trimEnd()}…`;
+      i += code > 0xffff ? 2 : 1;
+      if (used + dots <= width) cut = i;
+    }
+    return text;
+  }
+
+  length(text: string): number {
+    let used = 0;
+    for (const c of text) used += this.width(c.codePointAt(0)!);
+    return used;
+  }
+}
+
+/** Label finds for a function the longest of its names that a width has room for. */
+export class Labels {
+  private readonly variants: ({ text: string; width: number }[] | undefined)[] = [];
+  constructor(
+    private readonly tree: Tree,
+    private readonly ruler: Ruler,
+  ) {}
+
+  fit(fn: number, width: number): string {
+    let all = this.variants[fn];
+    if (!all) {
+      all = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!).map((text) => ({
+        text,
+        width: this.ruler.length(text),
+      }));
+      this.variants[fn] = all;
+    }
+    for (const v of all) if (v.width <= width) return v.text;
+    return this.ruler.fit(all[all.length - 1]!.text, width);
+  }
+}
+
+/** Palette gives frames their fill: by runtime and function, or by difference. */
+export class Palette {
+  private readonly byFunction: (string | undefined)[] = [];
+  constructor(
+    private readonly tree: Tree,
+    private readonly theme: Theme,
+  ) {}
+
+  fill(node: number): string {
+    const t = this.tree;
+    if (t.baseTotal) return diffColor(this.change(node), this.theme);
+    const fn = t.fn[node]!;
+    let color = this.byFunction[fn];
+    if (color === undefined) {
+      color = shade(t.functions.type[fn]!, t.functions.name[fn]!.slice(0, 200) + t.functions.mapping[fn]!.slice(0, 200), this.theme);
+      if (t.functions.type[fn] === "") color = this.theme === "light" ? "#dfe3ea" : "#8b93a3";
+      this.byFunction[fn] = color;
+    }
+    return color;
+  }
+
+  change(node: number): number {
+    const t = this.tree;
+    return t.baseTotal ? change(t.total[node]!, t.sum, t.baseTotal[node]!, t.baseSum) : 0;
+  }
+}
+
+export interface Scene {
+  tree: Tree;
+  palette: Palette;
+  labels: Labels;
+  look: Look;
+  x0: number; // what part of the tree is across, in its weight
+  x1: number;
+  width: number; // px
+  height: number;
+  top: number; // px that are scrolled away
+  rows: number; // rows in all
+  flip: boolean;
+  focus: number; // the node that is zoomed to; its ancestors are drawn pale
+  matches: Uint8Array | null; // by function
+  only: string; // a runtime; the others are drawn pale
+}
+
+/** rowTop is where the row of a depth is, before scrolling. */
+export function rowTop(depth: number, rows: number, flip: boolean): number {
+  return (flip ? rows - 1 - depth : depth) * rowHeight;
+}
+
+export function depthAt(y: number, rows: number, flip: boolean): number {
+  const row = Math.floor(y / rowHeight);
+  return flip ? rows - 1 - row : row;
+}
+
+/** paint draws a scene and says how many frames it drew. */
+export function paint(ctx: CanvasRenderingContext2D, s: Scene): number {
+  ctx.fillStyle = s.look.background;
+  ctx.fillRect(0, 0, s.width, s.height);
+  ctx.font = s.look.font;
+  ctx.textBaseline = "middle";
+  ctx.direction = "ltr";
+  const firstRow = Math.max(Math.floor(s.top / rowHeight), 0);
+  const lastRow = Math.min(Math.ceil((s.top + s.height) / rowHeight), s.rows) - 1;
+  let drawn = 0;
+  for (let row = firstRow; row <= lastRow; row++) {
+    const depth = s.flip ? s.rows - 1 - row : row;
+    drawn += paintRow(ctx, s, depth, row * rowHeight - s.top);
+  }
+  return drawn;
+}
+
+function paintRow(ctx: CanvasRenderingContext2D, s: Scene, depth: number, y: number): number {
+  const { tree: t, x0, x1 } = s;
+  const level = t.levels[depth];
+  if (!level) return 0;
+  const scale = s.width / (x1 - x0);
+  let drawn = 0;
+  let crowdFrom = -1;
+  let crowdTo = -1;
+  let crowdMatches = false;
+  const flush = () => {
+    if (crowdTo < 0) return;
+    ctx.fillStyle = crowdMatches ? s.look.match : s.matches ? s.look.dimmed : s.look.crowd;
+    ctx.fillRect(crowdFrom, y, Math.max(crowdTo - crowdFrom, 0.5), rowHeight - 1);
+    crowdTo = -1;
+    crowdMatches = false;
+    drawn++;
+  };
+  for (let i = first(t, depth, x0); i < level.length; i++) {
+    const n = level[i]!;
+    if (t.x[n]! >= x1) break;
+    if (t.weight[n] === 0) continue;
+    const left = Math.max((t.x[n]! - x0) * scale, 0);
+    const right = Math.min((t.x[n]! + t.weight[n]! - x0) * scale, s.width);
+    if (right - left >= narrowest) {
+      flush();
+      paintFrame(ctx, s, n, left, right - left, y);
+      drawn++;
+      continue;
+    }
+    if (crowdTo >= 0 && left - crowdTo > 1) flush();
+    if (crowdTo < 0) crowdFrom = left;
+    crowdTo = right;
+    if (s.matches?.[t.fn[n]!]) crowdMatches = true;
+  }
+  flush();
+  return drawn;
+}
+
+function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: number, width: number, y: number): void {
+  const { tree: t, look } = s;
+  const fn = t.fn[n]!;
+  const matched = s.matches?.[fn] === 1;
+  const pale = (s.matches && !matched) || (s.only !== "" && s.only !== t.functions.type[fn]);
+  const above = n < s.focus && t.end[n]! > s.focus;
+  // A gap between neighbours only where it does not eat the frame.
+  const w = width > 3 ? width - 1 : width;
+  ctx.fillStyle = pale ? look.dimmed : s.palette.fill(n);
+  if (above) ctx.globalAlpha = 0.55;
+  ctx.fillRect(left, y, w, rowHeight - 1);
+  ctx.globalAlpha = 1;
+  if (matched) {
+    ctx.fillStyle = look.match;
+    ctx.fillRect(left, y + rowHeight - 4, w, 3);
+  }
+  if (width < labelFrom) return;
+  const mark = t.baseTotal && !pale ? sign(s.palette.change(n)) : "";
+  const room = w - 8;
+  const label = mark + s.labels.fit(fn, mark ? room - 14 : room);
+  if (label === mark && mark !== "" && room < 10) return;
+  ctx.fillStyle = pale || (above && look.theme === "dark") ? look.dimmedText : look.text;
+  if (above && look.theme === "dark") ctx.fillStyle = "#e3e7ee";
+  ctx.fillText(label, left + 4, y + rowHeight / 2);
+}
+
+/** sign says the direction of a difference without colour. */
+function sign(v: number): string {
+  if (v >= 0.08) return "▲ ";
+  if (v <= -0.08) return "▼ ";
+  return "";
+}

@@ -1,0 +1,56 @@
+// Answers of the collector as state of a component: the last one stays until the next has arrived.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, type Refused, type Unreachable } from "./api";
+
+export interface Answer<T> {
+  data: T | null;
+  error: Refused | Unreachable | null;
+  loading: boolean;
+  key: string; // the question that data answers
+  at: number; // when data came
+}
+
+/**
+ * useAnswer asks when the question changes, and again when the revision does. A new question ends one that is under way;
+ * a new revision of the same does not, or a slow collector would never be heard.
+ */
+export function useAnswer<T>(path: string, params: URLSearchParams | null, revision: number, check: (v: T) => T): Answer<T> {
+  const [answer, set] = useState<Answer<T>>({ data: null, error: null, loading: false, key: "", at: 0 });
+  const flying = useRef<{ key: string; stop: AbortController } | null>(null);
+  const key = params === null ? "" : `${path}?${params}`;
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the question is its key, and check never changes what it means
+  useEffect(() => {
+    if (params === null) {
+      flying.current?.stop.abort();
+      flying.current = null;
+      return;
+    }
+    if (flying.current?.key === key) return;
+    flying.current?.stop.abort();
+    const mine = { key, stop: new AbortController() };
+    flying.current = mine;
+    set((a) => ({ ...a, loading: true }));
+    get<T>(path, params, mine.stop.signal)
+      .then((data) => ({ data: check(data), error: null, loading: false, key, at: Date.now() }))
+      .catch((error) => (a: Answer<T>) => ({ ...a, error: error as Refused | Unreachable, loading: false }))
+      .then((next) => {
+        if (flying.current !== mine) return;
+        flying.current = null;
+        set(next as Answer<T>);
+      });
+  }, [key, revision]);
+
+  useEffect(() => () => flying.current?.stop.abort(), []);
+  return answer;
+}
+
+/** useDelayed follows a value once it has stayed the same for a while. */
+export function useDelayed<T>(value: T, ms: number): T {
+  const [late, set] = useState(value);
+  useEffect(() => {
+    const id = setTimeout(() => set(value), ms);
+    return () => clearTimeout(id);
+  }, [value, ms]);
+  return late;
+}

@@ -1,0 +1,67 @@
+// Names come from profiles: they may hold anything. What is shown has no characters that act instead of being seen, and
+// an end.
+
+// Controls, direction marks, invisible characters and line separators: shown as an escape.
+const acting = /[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
+const actingAll = new RegExp(acting.source, "gu");
+const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const markPile = /(\p{M}{3})\p{M}+/gu;
+
+const short: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+function escape(c: string): string {
+  const code = c.codePointAt(0) ?? 0;
+  return short[c] ?? (code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
+}
+
+/** clean makes text safe to look at: at most max characters, the middle left out, nothing that acts. */
+export function clean(text: string, max = 300): string {
+  let out = text;
+  if (out.length > max) {
+    const tail = Math.min(Math.floor(max / 4), 40);
+    out = `${out.slice(0, max - tail - 1)}…${out.slice(-tail)}`;
+  }
+  out = out.replace(loneSurrogate, "\ufffd");
+  if (acting.test(out)) out = out.replace(actingAll, escape);
+  if (out.length > 3 && markPile.test(out)) out = out.replace(markPile, "$1");
+  if (out.trim() === "") return text === "" ? "(no name)" : "(blank)";
+  return out;
+}
+
+/** copyable is what goes to the clipboard: nothing in it can act in a terminal either. */
+export function copyable(text: string): string {
+  return clean(text, 10_000);
+}
+
+/**
+ * shorten gives a qualified name in fewer and fewer characters, the full one first: what matters of
+ * github.com/acme/orders/pricing.(*Rules).match is its end.
+ */
+export function shorten(name: string, type: string): string[] {
+  const out = [name];
+  const add = (s: string) => {
+    if (s.length > 0 && s.length < out[out.length - 1]!.length) out.push(s);
+  };
+  if (type === "go") {
+    const slash = name.lastIndexOf("/", name.includes("[") ? name.indexOf("[") : name.length);
+    const base = name.slice(slash + 1);
+    add(base);
+    add(base.slice(base.indexOf(".") + 1));
+  } else if (type === "jvm" || type === "dotnet") {
+    const parts = name.split(".");
+    add(parts.slice(-2).join("."));
+    add(parts.slice(-1).join("."));
+  } else if (name.includes("::")) {
+    const plain = name.replace(/<[^<>]*>|\([^()]*\)$/g, "");
+    const parts = plain.split("::");
+    add(parts.slice(-2).join("::"));
+    add(parts.slice(-1).join("::"));
+  }
+  return out;
+}
+
+/** source is file:line, as far as it is known. */
+export function source(file: string, line: number): string {
+  if (file === "") return "";
+  return line > 0 ? `${clean(file)}:${line}` : clean(file);
+}

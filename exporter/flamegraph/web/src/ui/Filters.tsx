@@ -1,0 +1,165 @@
+// Filters as chips, and the way to add one: keys on the left, their values with shares on the right.
+import { useState } from "preact/hooks";
+import { useAnswer } from "../model/answer";
+import type { Label } from "../model/api";
+import { keyName } from "../model/describe";
+import { percent, value } from "../model/format";
+import { clean } from "../model/text";
+import { type Filter, filterText, sameFilter, selection, type View } from "../model/view";
+import { Name, Popover } from "./common";
+import { useApp } from "./context";
+import { Icon } from "./icons";
+
+export function Filters() {
+  const { store, view } = useApp();
+  const set = (filters: Filter[]) => store.go({ filters, focus: "", node: "" });
+  return (
+    <div class="filters" role="group" aria-label="Filters">
+      <Popover
+        label="Add a filter"
+        name="filters"
+        class="popover-wide"
+        button={(open, toggle) => (
+          <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+            <Icon name="filter" />
+            Filter
+          </button>
+        )}
+      >
+        {() => <FilterPicker filters={view.filters} onFilters={set} />}
+      </Popover>
+      {view.filters.map((f) => (
+        <span class={`chip ${f.not ? "chip-not" : ""}`} key={filterText(f)}>
+          <button
+            type="button"
+            class="chip-text"
+            title={f.not ? "Click to keep only this" : "Click to exclude this instead"}
+            onClick={() => set(view.filters.map((g) => (sameFilter(f, g) ? { ...g, not: !g.not } : g)))}
+          >
+            <span class="chip-key">{keyName(f.key)}</span>
+            <span class="chip-op">{f.not ? "is not" : "is"}</span>
+            <Name class="chip-value" text={clean(f.value, 40)} />
+          </button>
+          <button
+            type="button"
+            class="chip-x"
+            aria-label={`Remove the filter ${keyName(f.key)} ${f.not ? "is not " : ""}${clean(f.value, 40)}`}
+            onClick={() => set(view.filters.filter((g) => !sameFilter(f, g)))}
+          >
+            <Icon name="close" size={10} />
+          </button>
+        </span>
+      ))}
+      {view.filters.length > 1 && (
+        <button type="button" class="link-button" onClick={() => set([])}>
+          Clear all
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface PickerProps {
+  filters: Filter[];
+  onFilters: (filters: Filter[]) => void;
+  only?: string[];
+}
+
+const accept = (a: { labels: Label[] }) => a;
+
+/** FilterPicker offers what the selection can be filtered by, biggest first. */
+export function FilterPicker({ filters, onFilters, only }: PickerProps) {
+  const { view, unit, revision } = useApp();
+  const [key, setKey] = useState("");
+  const [search, setSearch] = useState("");
+  const asked: View = { ...view, filters, base: null };
+  const answer = useAnswer("labels", selection(asked), revision, accept);
+  const labels = (answer.data?.labels ?? []).filter((l) => !only || only.includes(l.key));
+  const current = labels.find((l) => l.key === key) ?? labels[0];
+  if (!current) {
+    const text = answer.error ? answer.error.message : answer.data ? "Nothing here can be filtered." : "Loading…";
+    return <p class="hint pad">{text}</p>;
+  }
+  const sum = current.values.reduce((a, v) => a + v.total, 0);
+  const wanted = search.trim().toLowerCase();
+  const values = current.values.filter((v) => v.value.toLowerCase().includes(wanted));
+  const toggle = (f: Filter) =>
+    onFilters(
+      filters.some((g) => sameFilter(f, g))
+        ? filters.filter((g) => !sameFilter(f, g))
+        : [...filters.filter((g) => !sameFilter({ ...f, not: !f.not }, g)), f],
+    );
+  return (
+    <div class="picker">
+      <div class="picker-keys" role="group" aria-label="Filter by">
+        {labels.map((l) => (
+          <button
+            type="button"
+            key={l.key}
+            class={`menu-item ${l === current ? "menu-item-on" : ""}`}
+            aria-pressed={l === current}
+            title={clean(l.key, 120)}
+            onClick={() => {
+              setKey(l.key);
+              setSearch("");
+            }}
+          >
+            {keyName(l.key)}
+            <span class="menu-note">{l.values.length + l.more}</span>
+          </button>
+        ))}
+      </div>
+      <div class="picker-values">
+        <input
+          type="search"
+          class="picker-search"
+          placeholder={`Search ${keyName(current.key)}…`}
+          aria-label={`Search values of ${keyName(current.key)}`}
+          data-autofocus
+          value={search}
+          onInput={(e) => setSearch(e.currentTarget.value)}
+        />
+        <ul class="picker-list" aria-label={`Values of ${keyName(current.key)}`}>
+          {values.map((v) => {
+            const f = { key: current.key, value: v.value, not: false };
+            const on = filters.some((g) => sameFilter(f, g));
+            const off = filters.some((g) => sameFilter({ ...f, not: true }, g));
+            const shown = clean(v.value, 80);
+            return (
+              <li key={v.value} class={off ? "picker-off" : ""}>
+                <button
+                  type="button"
+                  role="checkbox"
+                  aria-checked={on}
+                  class="picker-value"
+                  aria-label={`${shown}, ${percent(v.total / sum)}`}
+                  onClick={() => toggle(f)}
+                >
+                  <span class={`box ${on ? "box-on" : ""}`}>{on && <Icon name="check" size={12} />}</span>
+                  <Name class="picker-name" text={shown} />
+                  <span class="picker-bar" aria-hidden="true">
+                    <span style={{ width: `${(100 * v.total) / (current.values[0]!.total || 1)}%` }} />
+                  </span>
+                  <span class="picker-total">{value(v.total, unit)}</span>
+                  <span class="picker-share">{percent(v.total / sum)}</span>
+                </button>
+                <button
+                  type="button"
+                  class={`picker-not ${off ? "picker-not-on" : ""}`}
+                  aria-pressed={off}
+                  aria-label={`Exclude ${shown}`}
+                  title="Exclude"
+                  onClick={() => toggle({ ...f, not: true })}
+                >
+                  ≠
+                </button>
+              </li>
+            );
+          })}
+          {values.length === 0 && <li class="hint pad">No value has this in it.</li>}
+        </ul>
+        {current.more > 0 && <p class="hint">{current.more} smaller values are left out.</p>}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,37 @@
+// Which colour is which runtime, with its share; pointing at one makes the others pale.
+import { type Theme, typeColor, typeOf } from "../graph/colors";
+import { byType, type Tree } from "../graph/tree";
+import { percent } from "../model/format";
+import { typeName } from "./Frame";
+
+interface LegendProps {
+  tree: Tree;
+  focus: number;
+  theme: Theme;
+  only: string;
+  onOnly: (type: string) => void;
+}
+
+export function Legend({ tree, focus, theme, only, onOnly }: LegendProps) {
+  const types = byType(tree, focus);
+  const sum = types.reduce((a, t) => a + t.self, 0) || 1;
+  return (
+    <ul class="legend" aria-label="Runtimes, by their share of own time">
+      {types.slice(0, 14).map((t) => (
+        <li key={t.type}>
+          <button
+            type="button"
+            class={`legend-item ${only === t.type ? "legend-on" : ""}`}
+            aria-pressed={only === t.type}
+            title="Click to keep only these frames coloured"
+            onClick={() => onOnly(only === t.type ? "" : t.type)}
+          >
+            <span class="swatch" style={{ background: tree.baseTotal ? "transparent" : typeColor(typeOf(t.type), theme) }} aria-hidden="true" />
+            <span class="legend-name">{typeName(t.type)}</span>
+            <span class="legend-share">{percent(t.self / sum)}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
