@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the collector and profiles this host until ^C. CONFIG names another configuration than examples/run.yaml.
+# Builds the collector, profiles this host and serves the live flame graph until ^C. CONFIG names another configuration than
+# examples/run.yaml, FLAMEGRAPH_ENDPOINT another address for the page than 127.0.0.1:4041.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,5 +19,36 @@ E2
 fi
 
 scripts/build.sh
+
+config=${CONFIG:-examples/run.yaml}
+if [[ $config != examples/run.yaml ]]; then
+	echo "run: profiling this host with $config; ^C ends it"
+	exec build/otelcol-hostprofiles --config "$config"
+fi
+
+endpoint=${FLAMEGRAPH_ENDPOINT:-127.0.0.1:4041}
+host=${endpoint%:*} port=${endpoint##*:}
+if (exec 3<>"/dev/tcp/${host//[\[\]]/}/$port") 2>/dev/null; then
+	echo "run: something listens at $endpoint already; choose another port: FLAMEGRAPH_ENDPOINT=127.0.0.1:4042 make run" >&2
+	exit 1
+fi
+
+# Whether somebody looks at this over ssh: sudo may have dropped the variables, but not the parents.
+over_ssh() {
+	[[ -n ${SSH_CONNECTION:-} ]] && return
+	local pid=$PPID
+	while ((pid > 1)); do
+		[[ $(cat "/proc/$pid/comm" 2>/dev/null) == sshd* ]] && return
+		pid=$(sed -n 's/^PPid:\t//p' "/proc/$pid/status" 2>/dev/null) || return 1
+		[[ -n $pid ]] || return 1
+	done
+	return 1
+}
+
+echo "run: the live flame graph is at http://$endpoint/"
+if over_ssh; then
+	read -r _ _ server _ <<<"${SSH_CONNECTION:-- - $(uname -n) -}"
+	echo "run: from your own machine: ssh -L $port:$endpoint ${SUDO_USER:-$(id -un)}@$server, then http://127.0.0.1:$port/"
+fi
 echo "run: profiling this host; the first table comes in a few seconds; ^C ends it"
-exec build/otelcol-hostprofiles --config "${CONFIG:-examples/run.yaml}"
+exec build/otelcol-hostprofiles --config "$config"
