@@ -134,8 +134,14 @@ func startServer(t *testing.T, change func(*Config)) *testServer {
 	e := newFlameExporter(cfg, set, component.BuildInfo{Version: "1.2.3"}, func() time.Time { return epoch.Add(10 * time.Second) })
 	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, e.shutdown(context.Background())) })
-	message := logs.FilterMessageSnippet("The live flame graph is at").All()[0].Message
-	return &testServer{e, strings.TrimSuffix(strings.TrimPrefix(message, "The live flame graph is at "), "/"), logs}
+	return &testServer{e, pageURL(t, logs), logs}
+}
+
+// pageURL is where the page is, as the log says.
+func pageURL(t *testing.T, logs *observer.ObservedLogs) string {
+	lines := logs.FilterMessageSnippet("The live flame graph is at").All()
+	require.Len(t, lines, 1)
+	return strings.TrimSuffix(strings.TrimPrefix(lines[0].Message, "The live flame graph is at "), "/")
 }
 
 func (s *testServer) get(t *testing.T, path string, header ...string) (*http.Response, []byte) {
