@@ -25,7 +25,8 @@ const result = await build({
   loader: { ".css": "css" },
 });
 
-const named = (stem, extension, bytes) => `assets/${stem}-${createHash("sha256").update(bytes).digest("hex").slice(0, 12)}.${extension}`;
+const named = (stem, extension, bytes) =>
+  `assets/${stem}-${createHash("sha256").update(bytes).digest("hex").slice(0, 12)}.${extension}`;
 
 const icon = await readFile(join(here, "src/icon.svg"));
 const out = new Map([[named("icon", "svg", icon), icon]]);

@@ -9,7 +9,7 @@ const types = "kernel native go cpython jvm v8js ruby php perl beam dotnet unkno
 class Builder {
   constructor(end) {
     this.end = end;
-    this.functions = [{ key: "0", name: "all", system_name: "", file: "", line: 0, type: "", mapping: "" }];
+    this.functions = [{ key: "0", name: "all", system_name: "", file: "", line: 0, type: "root", mapping: "" }];
     this.byKey = new Map();
     this.parent = [-1];
     this.fn = [0];
@@ -71,7 +71,16 @@ class Builder {
       attr: Int32Array.from(this.sample.attr),
       value: Float64Array.from(this.sample.value),
       sampleType: Uint8Array.from(this.sample.type),
-      types: [{ id: "samples:count:cpu:nanoseconds", sample_type: "samples", sample_unit: "count", period_type: "cpu", period_unit: "nanoseconds", period }],
+      types: [
+        {
+          id: "samples:count:cpu:nanoseconds",
+          sample_type: "samples",
+          sample_unit: "count",
+          period_type: "cpu",
+          period_unit: "nanoseconds",
+          period,
+        },
+      ],
       ...extra,
     };
   }
@@ -84,7 +93,9 @@ function parse(program) {
   for (const text of program.tree.split("\n").filter((l) => l.trim())) {
     const depth = (text.length - text.trimStart().length) / 2;
     const [head, source, weight] = text.trim().split(/\s*\|\s*/);
-    const m = /^(.*?)(?: (kernel|native|go|cpython|jvm|v8js|ruby|php|perl|beam|dotnet|unknown))?(?: \[(.*)\])?$/.exec(head);
+    const m = /^(.*?)(?: (kernel|native|go|cpython|jvm|v8js|ruby|php|perl|beam|dotnet|unknown))?(?: \[(.*)\])?$/.exec(
+      head,
+    );
     const above = stack[depth - 1] ?? program;
     const at = (source ?? "").lastIndexOf(":");
     stack.length = depth;
@@ -100,40 +111,107 @@ function parse(program) {
   return paths;
 }
 
-// intensity is how busy a program is at a time: what the heatmap shows.
-function intensity(program, sinceEnd, rnd) {
-  const s = sinceEnd / 1000;
-  let v = 0.85 + 0.3 * Math.sin(s / 37 + program.pids[0]) + 0.25 * (rnd() - 0.5);
-  if (program.name === "orders-api" && s < -205 && s > -232) v *= 3.4;
-  if (program.name === "postgres" && Math.abs(s % 60) < 6) v *= 2.6;
-  if (program.name === "java" && Math.abs(s % 23) < 2) v *= 2.1;
-  return Math.max(v, 0);
+// What leaves call besides, by type: a tree of realistic size without writing it all down.
+const helpers = {
+  kernel:
+    "_raw_spin_lock_irqsave __alloc_skb kmem_cache_alloc native_queued_spin_lock_slowpath __check_object_size mod_memcg_state rcu_read_unlock_strict".split(
+      " ",
+    ),
+  native:
+    "__memmove_avx_unaligned_erms malloc _int_malloc _int_free __strlen_avx2 pthread_mutex_lock __vdso_clock_gettime std::_Hash_bytes".split(
+      " ",
+    ),
+  go: "runtime.mallocgc runtime.mapaccess1_faststr runtime.memmove runtime.convTstring runtime.growslice runtime.typedmemmove runtime.nextFreeFast".split(
+    " ",
+  ),
+  jvm: "java.lang.String.hashCode java.util.ArrayList.add java.lang.StringLatin1.equals java.util.HashMap.resize java.lang.AbstractStringBuilder.append".split(
+    " ",
+  ),
+  cpython: "<genexpr> Config.get Cache.__getitem__ normalize Row.__init__".split(" "),
+  v8js: "get (anonymous) hasOwnProperty forEach diffProps".split(" "),
+  ruby: "Array#each Hash#fetch Kernel#public_send String#gsub".split(" "),
+};
+
+// grow gives a path's leaf a few random children, and those some of their own.
+function grow(path, rnd, depth = 0) {
+  const names = helpers[path.frames.at(-1).type];
+  if (!names || path.weight < 1.5 || depth > 3) return [path];
+  const out = [{ ...path, weight: path.weight * 0.55 }];
+  const n = 1 + Math.floor(rnd() * 3);
+  for (let i = 0; i < n; i++) {
+    const leaf = path.frames.at(-1);
+    const kernel = leaf.type === "native" && rnd() < 0.12;
+    const pool = kernel ? helpers.kernel : names;
+    const name = pool[Math.floor(rnd() * pool.length)];
+    const frame = { ...leaf, name, ...(kernel ? { type: "kernel", mapping: "kernel" } : {}), file: "", line: 0 };
+    out.push(...grow({ frames: [...path.frames, frame], weight: (path.weight * 0.45) / n }, rnd, depth + 1));
+  }
+  return out;
 }
+
+// intensity is how busy a program is at a time: what the heatmap shows. drift is its own slow wandering.
+function intensity(program, sinceEnd, drift) {
+  const s = sinceEnd / 1000;
+  const every = (period, from, to) => ((s % period) + period) % period >= from && ((s % period) + period) % period < to;
+  let v = 0.35 + drift;
+  if (program.name === "orders-api" && s < -205 && s > -232) v += 3.6;
+  if (program.name === "postgres" && every(60, 12, 19)) v += 2.2;
+  if (program.name === "java" && every(23, 4, 5.6)) v += 3;
+  if (program.name === "node" && every(10, 2.2, 2.9)) v += 6;
+  if (program.name === "backup.pl") v = every(180, 40, 75) ? 7 : 0;
+  if (program.name === "nginx" && every(1, 0, 0.2)) v += 1.2;
+  return v;
+}
+
+const cumulate = (weights) =>
+  weights.map(
+    (
+      (sum) => (w) =>
+        (sum += w)
+    )(0),
+  );
 
 function host(end, wanted = programs) {
   const b = new Builder(end);
   const rnd = random(7);
   for (const program of wanted) {
-    const paths = parse(program).map((p) => ({
-      ...p,
-      node: p.frames.reduce((at, f) => b.node(at, b.function(f.name, f.file, f.line, f.type, f.mapping), f.line), 0),
-      leaf: p.frames[p.frames.length - 1],
-    }));
+    const paths = parse(program)
+      .flatMap((p) => grow(p, rnd))
+      .map((p) => ({
+        ...p,
+        node: p.frames.reduce((at, f) => b.node(at, b.function(f.name, f.file, f.line, f.type, f.mapping), f.line), 0),
+        leaf: p.frames[p.frames.length - 1],
+      }));
     const attrs = program.pids.flatMap((pid) =>
       program.threads.map((thread) =>
         b.attribute({
-          "process.executable.name": program.name, "process.pid": String(pid), "thread.name": thread, "service.name": program.service,
-          "container.id": program.container, "k8s.pod.name": program.pod, stop: program.stop ?? "",
-        })));
-    for (let t = -windowMs; t < 0; t += 1000) {
-      const n = 49 * program.load * intensity(program, t, rnd);
-      // What got slower in the last five minutes: matching rules, and a Python function that became faster.
-      const weight = (p) => p.weight * (t > -300_000 && p.leaf.name.endsWith("backtrack") ? 2.4 : t > -300_000 && p.leaf.name === "Recommender.score" ? 0.35 : 1);
-      const sum = paths.reduce((a, p) => a + weight(p), 0);
+          "process.executable.name": program.name,
+          "process.pid": String(pid),
+          "thread.name": thread,
+          "service.name": program.service,
+          "container.id": program.container,
+          "k8s.pod.name": program.pod,
+          stop: program.stop ?? "",
+        }),
+      ),
+    );
+    // What got slower in the last five minutes: matching rules, and a Python function that became faster.
+    const late = (p) =>
+      p.frames.some((f) => f.name.endsWith("backtrack")) ? 2.4 : p.leaf.name === "Recommender.score" ? 0.35 : 1;
+    const early = cumulate(paths.map((p) => p.weight));
+    const later = cumulate(paths.map((p) => p.weight * late(p)));
+    let drift = 0.3;
+    for (let t = -windowMs; t < 0; t += 100) {
+      drift = Math.min(Math.max(drift + (rnd() - 0.5) * 0.12, 0), 0.9);
+      const n = 4.9 * program.load * intensity(program, t, drift);
+      const sums = t > -300_000 ? later : early;
       for (let i = Math.floor(n + rnd()); i > 0; i--) {
-        let at = rnd() * sum;
-        const path = paths.find((p) => (at -= weight(p)) < 0) ?? paths[paths.length - 1];
-        b.add(end + t + Math.floor(rnd() * 1000), path.node, attrs[Math.floor(rnd() * attrs.length)]);
+        const at = rnd() * sums.at(-1);
+        b.add(
+          end + t + Math.floor(rnd() * 100),
+          paths[sums.findIndex((v) => at < v)].node,
+          attrs[Math.floor(rnd() * attrs.length)],
+        );
       }
     }
   }
@@ -144,16 +222,40 @@ function host(end, wanted = programs) {
 function huge(end) {
   const b = new Builder(end);
   const rnd = random(11);
-  const words = "parse read write flush merge encode decode lookup insert remove visit reduce apply schedule poll copy compress hash walk match".split(" ");
-  const nouns = "Buffer Stream Node Index Cache Request Response Session Frame Batch Token Plan Segment Page Queue Worker".split(" ");
+  const words =
+    "parse read write flush merge encode decode lookup insert remove visit reduce apply schedule poll copy compress hash walk match".split(
+      " ",
+    );
+  const nouns =
+    "Buffer Stream Node Index Cache Request Response Session Frame Batch Token Plan Segment Page Queue Worker".split(
+      " ",
+    );
   const fns = [];
   for (let i = 0; i < 6000; i++) {
     const type = types[Math.floor(rnd() ** 1.6 * types.length)];
     const name = `${nouns[Math.floor(rnd() * nouns.length)]}::${words[Math.floor(rnd() * words.length)]}${nouns[Math.floor(rnd() * nouns.length)]}_${i}`;
-    fns.push(b.function(name, `src/${name.slice(0, 4).toLowerCase()}/file${i % 90}.cc`, 1 + (i % 900), type, type === "kernel" ? "kernel" : `lib${i % 40}.so`));
+    fns.push(
+      b.function(
+        name,
+        `src/${name.slice(0, 4).toLowerCase()}/file${i % 90}.cc`,
+        1 + (i % 900),
+        type,
+        type === "kernel" ? "kernel" : `lib${i % 40}.so`,
+      ),
+    );
   }
   const any = () => fns[Math.floor(rnd() ** 2 * fns.length)];
-  const attrs = programs.map((p) => b.attribute({ "process.executable.name": p.name, "process.pid": String(p.pids[0]), "thread.name": p.threads[0], "service.name": p.service, "container.id": p.container, "k8s.pod.name": p.pod, stop: "" }));
+  const attrs = programs.map((p) =>
+    b.attribute({
+      "process.executable.name": p.name,
+      "process.pid": String(p.pids[0]),
+      "thread.name": p.threads[0],
+      "service.name": p.service,
+      "container.id": p.container,
+      "k8s.pod.name": p.pod,
+      stop: "",
+    }),
+  );
   const inner = [];
   const depth = [0];
   const extend = (at, by) => {
@@ -179,7 +281,7 @@ function huge(end) {
 
 // What a profile may bring along if someone means harm: markup, script, control characters, direction marks, megabytes.
 export const hostileNames = [
-  '<script>window.__xss=1</script>',
+  "<script>window.__xss=1</script>",
   '<img src=x onerror="window.__xss=2">',
   '"><svg onload=window.__xss=3>',
   "javascript:window.__xss=4",
@@ -195,10 +297,28 @@ export const hostileNames = [
 
 function hostile(end) {
   const b = new Builder(end);
-  const attr = b.attribute({ "process.executable.name": hostileNames[1], "process.pid": "1", "thread.name": hostileNames[5], "service.name": hostileNames[0], "container.id": "", "k8s.pod.name": "A".repeat(5000), stop: hostileNames[0] });
+  const attr = b.attribute({
+    "process.executable.name": hostileNames[1],
+    "process.pid": "1",
+    "thread.name": hostileNames[5],
+    "service.name": hostileNames[0],
+    "container.id": "",
+    "k8s.pod.name": "A".repeat(5000),
+    stop: hostileNames[0],
+  });
   const main = b.node(0, b.function("main", "main.c", 1, "native", "app"), 1);
   hostileNames.forEach((name, i) => {
-    const f = b.node(main, b.function(name, name.slice(0, 300_000), 2_147_483_647, i % 2 ? "native" : name.slice(0, 60), name.slice(0, 2000)), 0);
+    const f = b.node(
+      main,
+      b.function(
+        name,
+        name.slice(0, 300_000),
+        2_147_483_647,
+        i % 2 ? "native" : name.slice(0, 60),
+        name.slice(0, 2000),
+      ),
+      0,
+    );
     const leaf = b.node(f, b.function(`leaf ${i}`, "leaf.c", i, "kernel", "kernel"), i);
     b.add(end - 5000 - 1000 * i, leaf, attr, 20 + i);
   });
@@ -207,10 +327,15 @@ function hostile(end) {
 
 export function dataset(scenario, end) {
   switch (scenario) {
-    case "huge": return huge(end);
-    case "small": return host(end, programs.slice(0, 1));
-    case "hostile": return hostile(end);
-    case "empty": return new Builder(end).done({ types: [] });
-    default: return host(end);
+    case "huge":
+      return huge(end);
+    case "small":
+      return host(end, programs.slice(0, 1));
+    case "hostile":
+      return hostile(end);
+    case "empty":
+      return new Builder(end).done({ types: [] });
+    default:
+      return host(end);
   }
 }

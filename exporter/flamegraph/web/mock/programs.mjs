@@ -2,7 +2,15 @@
 // A leading tag changes the frame type, [libfoo.so] the mapping, from there downwards.
 export const programs = [
   {
-    name: "nginx", pids: [812, 813], service: "edge", container: "a41f0c22d9b7", pod: "edge-7d9f", threads: ["nginx"], type: "native", mapping: "nginx", load: 0.55,
+    name: "nginx",
+    pids: [812, 813],
+    service: "edge",
+    container: "a41f0c22d9b7",
+    pod: "edge-7d9f",
+    threads: ["nginx"],
+    type: "native",
+    mapping: "nginx",
+    load: 0.55,
     tree: `
 _start | | 0
   main | src/core/nginx.c:196 | 0
@@ -36,7 +44,15 @@ _start | | 0
                   aesni_gcm_decrypt | crypto/aes/aesni-gcm-x86_64.s:404 | 14`,
   },
   {
-    name: "orders-api", pids: [2210], service: "orders", container: "77c1be09f3aa", pod: "orders-5c4b", threads: ["orders-api"], type: "go", mapping: "orders-api", load: 1.1,
+    name: "orders-api",
+    pids: [2210],
+    service: "orders",
+    container: "77c1be09f3aa",
+    pod: "orders-5c4b",
+    threads: ["orders-api"],
+    type: "go",
+    mapping: "orders-api",
+    load: 1.1,
     tree: `
 runtime.goexit | runtime/asm_amd64.s:1693 | 0
   net/http.(*Server).Serve.gowrap3 | net/http/server.go:3454 | 0
@@ -75,7 +91,15 @@ runtime.goexit | runtime/asm_amd64.s:1693 | 0
         runtime.futex | runtime/sys_linux_amd64.s:557 | 3`,
   },
   {
-    name: "java", pids: [3057], service: "checkout", container: "c0ffee5e11aa", pod: "checkout-66bd", threads: ["http-nio-8080-exec-1", "http-nio-8080-exec-2", "G1 Conc#0", "C2 CompilerThre"], type: "jvm", mapping: "", load: 1.3,
+    name: "java",
+    pids: [3057],
+    service: "checkout",
+    container: "c0ffee5e11aa",
+    pod: "checkout-66bd",
+    threads: ["http-nio-8080-exec-1", "http-nio-8080-exec-2", "G1 Conc#0", "C2 CompilerThre"],
+    type: "jvm",
+    mapping: "",
+    load: 1.3,
     tree: `
 start_thread native [libc.so.6] | nptl/pthread_create.c:444 | 0
   thread_native_entry [libjvm.so] | src/hotspot/os/linux/os_linux.cpp:868 | 0
@@ -105,7 +129,15 @@ start_thread native [libc.so.6] | nptl/pthread_create.c:444 | 0
         PhaseChaitin::Register_Allocate | src/hotspot/share/opto/chaitin.cpp:366 | 6`,
   },
   {
-    name: "python3.13", pids: [4121, 4122], service: "recommender", container: "", pod: "", threads: ["python3.13", "worker-0"], type: "cpython", mapping: "", load: 0.8,
+    name: "python3.13",
+    pids: [4121, 4122],
+    service: "recommender",
+    container: "",
+    pod: "",
+    threads: ["python3.13", "worker-0"],
+    type: "cpython",
+    mapping: "",
+    load: 0.8,
     tree: `
 Py_RunMain native [python3.13] | Modules/main.c:776 | 0
   _PyEval_EvalFrameDefault | Python/generated_cases.c.h:912 | 4
@@ -124,7 +156,15 @@ Py_RunMain native [python3.13] | Modules/main.c:776 | 0
     gc_collect_main | Python/gc.c:1331 | 5`,
   },
   {
-    name: "node", pids: [5200], service: "storefront", container: "9b8f3e5d7712", pod: "storefront-84c", threads: ["node", "libuv-worker"], type: "v8js", mapping: "", load: 0.6,
+    name: "node",
+    pids: [5200],
+    service: "storefront",
+    container: "9b8f3e5d7712",
+    pod: "storefront-84c",
+    threads: ["node", "libuv-worker"],
+    type: "v8js",
+    mapping: "",
+    load: 0.6,
     tree: `
 __libc_start_main native [libc.so.6] | csu/libc-start.c:392 | 0
   node::Start [node] | src/node.cc:1542 | 0
@@ -141,7 +181,15 @@ __libc_start_main native [libc.so.6] | csu/libc-start.c:392 | 0
       v8::internal::Heap::Scavenge | deps/v8/src/heap/heap.cc:2597 | 6`,
   },
   {
-    name: "postgres", pids: [640, 641, 642], service: "postgresql", container: "", pod: "", threads: ["postgres"], type: "native", mapping: "postgres", load: 0.7,
+    name: "postgres",
+    pids: [640, 641, 642],
+    service: "postgresql",
+    container: "",
+    pod: "",
+    threads: ["postgres"],
+    type: "native",
+    mapping: "postgres",
+    load: 0.7,
     tree: `
 _start | | 0
   main | src/backend/main/main.c:197 | 0
@@ -166,7 +214,15 @@ _start | | 0
                                     copy_page_to_iter | lib/iov_iter.c:362 | 9`,
   },
   {
-    name: "beam.smp", pids: [7001], service: "rabbitmq", container: "", pod: "", threads: ["erts_sched_1", "erts_sched_2"], type: "beam", mapping: "", load: 0.18,
+    name: "beam.smp",
+    pids: [7001],
+    service: "rabbitmq",
+    container: "",
+    pod: "",
+    threads: ["erts_sched_1", "erts_sched_2"],
+    type: "beam",
+    mapping: "",
+    load: 0.18,
     tree: `
 sched_thread_func native [beam.smp] | beam/erl_process.c:8633 | 0
   process_main | beam/jit/x86/process_main.cpp:77 | 2
@@ -175,7 +231,15 @@ sched_thread_func native [beam.smp] | beam/erl_process.c:8633 | 0
       rabbit_queue_type:deliver/4 | rabbit_queue_type.erl:571 | 5`,
   },
   {
-    name: "ruby", pids: [7120], service: "billing", container: "", pod: "", threads: ["sidekiq"], type: "ruby", mapping: "", load: 0.2,
+    name: "ruby",
+    pids: [7120],
+    service: "billing",
+    container: "",
+    pod: "",
+    threads: ["sidekiq"],
+    type: "ruby",
+    mapping: "",
+    load: 0.2,
     tree: `
 rb_vm_exec native [libruby-3.3.so.3.3] | vm.c:2486 | 2
   Sidekiq::Processor#process ruby [] | sidekiq/processor.rb:164 | 1
@@ -184,7 +248,15 @@ rb_vm_exec native [libruby-3.3.so.3.3] | vm.c:2486 | 2
       Prawn::Document#render | prawn/document.rb:388 | 11`,
   },
   {
-    name: "php-fpm", pids: [7301], service: "blog", container: "", pod: "", threads: ["php-fpm"], type: "php", mapping: "", load: 0.14,
+    name: "php-fpm",
+    pids: [7301],
+    service: "blog",
+    container: "",
+    pod: "",
+    threads: ["php-fpm"],
+    type: "php",
+    mapping: "",
+    load: 0.14,
     tree: `
 php_execute_script native [php-fpm] | main/main.c:2517 | 1
   {main} php [] | /var/www/index.php:17 | 1
@@ -193,7 +265,15 @@ php_execute_script native [php-fpm] | main/main.c:2517 | 1
       preg_replace native [libpcre2-8.so.0] | src/pcre2_match.c:594 | 5`,
   },
   {
-    name: "Inventory", pids: [7400], service: "inventory", container: "", pod: "", threads: [".NET TP Worker"], type: "dotnet", mapping: "", load: 0.16,
+    name: "Inventory",
+    pids: [7400],
+    service: "inventory",
+    container: "",
+    pod: "",
+    threads: [".NET TP Worker"],
+    type: "dotnet",
+    mapping: "",
+    load: 0.16,
     tree: `
 CallDescrWorkerInternal native [libcoreclr.so] | src/coreclr/vm/amd64/calldescrworkeramd64.S:98 | 0
   System.Threading.PortableThreadPool+WorkerThread.WorkerThreadStart dotnet [] | PortableThreadPool.WorkerThread.cs:120 | 1
@@ -201,14 +281,31 @@ CallDescrWorkerInternal native [libcoreclr.so] | src/coreclr/vm/amd64/calldescrw
       System.Linq.Enumerable.ToDictionary | ToCollection.cs:101 | 8`,
   },
   {
-    name: "backup.pl", pids: [7511], service: "", container: "", pod: "", threads: ["perl"], type: "perl", mapping: "", load: 0.08,
+    name: "backup.pl",
+    pids: [7511],
+    service: "",
+    container: "",
+    pod: "",
+    threads: ["perl"],
+    type: "perl",
+    mapping: "",
+    load: 0.08,
     tree: `
 Perl_runops_standard native [perl] | run.c:41 | 3
   main::walk perl [] | /usr/local/bin/backup.pl:40 | 4
     Digest::SHA::addfile | Digest/SHA.pm:88 | 9`,
   },
   {
-    name: "legacyd", pids: [611], service: "", container: "", pod: "", threads: ["legacyd"], type: "native", mapping: "legacyd", load: 0.09, stop: "no_rule",
+    name: "legacyd",
+    pids: [611],
+    service: "",
+    container: "",
+    pod: "",
+    threads: ["legacyd"],
+    type: "native",
+    mapping: "legacyd",
+    load: 0.09,
+    stop: "no_rule",
     tree: `
 legacyd+0x41c20 | | 1
   legacyd+0x8f113 | | 6

@@ -1,7 +1,14 @@
 // The questions that the page asks, answered over a dataset: a plain and slow model of the server.
 import { hash } from "./random.mjs";
 
-const short = { service: "service.name", process: "process.executable.name", pid: "process.pid", container: "container.id", pod: "k8s.pod.name", thread: "thread.name" };
+const short = {
+  service: "service.name",
+  process: "process.executable.name",
+  pid: "process.pid",
+  container: "container.id",
+  pod: "k8s.pod.name",
+  thread: "thread.name",
+};
 const keys = [...Object.values(short), "frame_type"];
 
 export class BadRequest extends Error {}
@@ -13,13 +20,16 @@ function filters(params, prefix) {
     (not ? f.not : f.in).add(value);
     out.set(key, f);
   };
-  for (const text of params.getAll(`${prefix}filter`)) {
+  // A base without filters of its own has those of the current side.
+  for (const text of params.getAll(params.has(`${prefix}filter`) ? `${prefix}filter` : "filter")) {
     const at = text.indexOf("=");
     if (at <= 0) throw new BadRequest(`filter ${JSON.stringify(text)} has no key=value`);
     const not = text[at - 1] === "!";
     add(text.slice(0, not ? at - 1 : at), text.slice(at + 1), not);
   }
-  if (!prefix) for (const [name, key] of Object.entries(short)) for (const value of params.getAll(name)) add(key, value, false);
+  for (const [name, key] of Object.entries(short)) {
+    for (const value of params.getAll(name)) add(key, value, false);
+  }
   return out;
 }
 
@@ -45,7 +55,8 @@ export function hasBase(params) {
   return ["base_from", "base_to", "base_seconds", "base_filter"].some((k) => params.has(k));
 }
 
-const valueOf = (data, attr, node, key) => (key === "frame_type" ? data.functions[data.fn[node]].type : data.attributes[attr][key]);
+const attributeOf = (data, attr, node, key) =>
+  key === "frame_type" ? data.functions[data.fn[node]].type : data.attributes[attr][key];
 
 // visit calls back with every sample of a selection; except names a key whose filters do not count.
 export function visit(data, sel, now, call, except) {
@@ -56,8 +67,9 @@ export function visit(data, sel, now, call, except) {
   const ok = data.attributes.map((set) => byAttr.every(([k, f]) => pass(f, set[k] ?? "")));
   const frames = active.find(([k]) => k === "frame_type")?.[1];
   for (let i = 0; i < time.length; i++) {
-    if (sampleType[i] !== sel.type || time[i] < sel.from || time[i] >= sel.to || time[i] > now || !ok[attr[i]]) continue;
-    if (frames && !pass(frames, valueOf(data, attr[i], node[i], "frame_type"))) continue;
+    if (sampleType[i] !== sel.type || time[i] < sel.from || time[i] >= sel.to || time[i] > now || !ok[attr[i]])
+      continue;
+    if (frames && !pass(frames, attributeOf(data, attr[i], node[i], "frame_type"))) continue;
     call(i, value[i]);
   }
 }
@@ -123,19 +135,80 @@ function graft(data, view, key, self) {
   };
   const values = self.map((s) => new Map([...s].entries()));
   const out = self.map(() => []);
-  const add = (side, n, v) => (out[side][n] = (out[side][n] ?? 0) + v);
+  const add = (side, n, v) => {
+    out[side][n] = (out[side][n] ?? 0) + v;
+  };
   for (let node = 0; node < data.parent.length; node++) {
     if (!values.some((v) => v.get(node) > 0)) continue;
     const path = [];
     for (let n = node; n > 0; n = data.parent[n]) path.push(n);
-    const at = view === "callers" ? path.findIndex((n) => data.fn[n] === wanted) : path.findLastIndex((n) => data.fn[n] === wanted);
+    const at =
+      view === "callers"
+        ? path.findIndex((n) => data.fn[n] === wanted)
+        : path.findLastIndex((n) => data.fn[n] === wanted);
     if (at < 0) continue;
     const rest = view === "callers" ? path.slice(at + 1) : path.slice(0, at).reverse();
     let n = 0;
     for (const step of rest) n = child(n, data.fn[step]);
-    values.forEach((v, side) => add(side, n, v.get(node) ?? 0));
+    values.forEach((v, side) => {
+      add(side, n, v.get(node) ?? 0);
+    });
   }
-  return { tree: { ...data, parent, fn, line }, self: out.map((o) => Float64Array.from({ length: parent.length }, (_, i) => o[i] ?? 0)) };
+  return {
+    tree: { ...data, parent, fn, line },
+    self: out.map((o) => Float64Array.from({ length: parent.length }, (_, i) => o[i] ?? 0)),
+  };
+}
+
+/** grouped puts a frame for each value of an attribute below the root, and the stacks of its samples below that. */
+function grouped(data, sides, now, key) {
+  const functions = [...data.functions];
+  const parent = [-1];
+  const fn = [0];
+  const line = [0];
+  const self = sides.map(() => [0]);
+  const nodes = new Map();
+  const place = (id, at, f, l) => {
+    let n = nodes.get(id);
+    if (n === undefined) {
+      n = parent.length;
+      nodes.set(id, n);
+      parent.push(at);
+      fn.push(f);
+      line.push(l);
+      for (const s of self) s.push(0);
+    }
+    return n;
+  };
+  const groups = new Map();
+  const groupOf = (value) => {
+    let g = groups.get(value);
+    if (g === undefined) {
+      functions.push({
+        key: hash(`group ${key} ${value}`),
+        name: value || "(none)",
+        system_name: "",
+        file: "",
+        line: 0,
+        type: "group",
+        mapping: "",
+      });
+      g = { at: place(`g${value}`, 0, functions.length - 1, 0), number: groups.size };
+      groups.set(value, g);
+    }
+    return g;
+  };
+  const below = (g, node) =>
+    node === 0
+      ? g.at
+      : (nodes.get(g.number * 1e7 + node) ??
+        place(g.number * 1e7 + node, below(g, data.parent[node]), data.fn[node], data.line[node]));
+  sides.forEach((sel, side) => {
+    visit(data, sel, now, (i, v) => {
+      self[side][below(groupOf(attributeOf(data, data.attr[i], data.node[i], key) ?? ""), data.node[i])] += v;
+    });
+  });
+  return { tree: { ...data, functions, parent, fn, line }, self };
 }
 
 const totalsOf = (parent, self) => {
@@ -150,6 +223,9 @@ export function flamegraph(data, params, now) {
   let selfs = sides.map((s) => sums(data, s, now).self);
   let tree = data;
   const view = params.get("view") ?? "flame";
+  const group = params.get("group") ?? "process.executable.name";
+  if (group !== "none") ({ tree, self: selfs } = grouped(data, sides, now, group));
+  data = tree;
   if (view !== "flame") ({ tree, self: selfs } = graft(data, view, params.get("function"), selfs));
   if (params.get("lines") !== "1") ({ tree, self: selfs } = merged(tree, selfs));
   const totals = selfs.map((s) => totalsOf(tree.parent, s));
@@ -160,7 +236,10 @@ export function flamegraph(data, params, now) {
   const ids = new Array(count);
   ids[0] = hash(`${view}${params.get("function") ?? ""}`);
   const focus = params.get("focus");
-  for (let n = 1; n < count; n++) ids[n] = hash(`${ids[tree.parent[n]]}/${data.functions[tree.fn[n]].key}/${params.get("lines") === "1" ? tree.line[n] : 0}`);
+  for (let n = 1; n < count; n++)
+    ids[n] = hash(
+      `${ids[tree.parent[n]]}/${data.functions[tree.fn[n]].key}/${params.get("lines") === "1" ? tree.line[n] : 0}`,
+    );
   const keep = new Uint8Array(count).fill(1);
   if (focus) {
     const at = ids.indexOf(focus);
@@ -212,10 +291,24 @@ export function flamegraph(data, params, now) {
   const found = sides.map((_, side) => (match ? searchTotal(tree, selfs[side], data.functions, match) : 0));
   const type = data.types[sides[0].type];
   return {
-    from: sides[0].from, to: sides[0].to, total: totals[0][0], base_total: totals[1]?.[0] ?? 0, unit: type?.sample_unit ?? "count", period: type?.period ?? 0,
-    functions: functionColumns(data, used.keys(), match), nodes, pruned,
-    search: { total: found[0], base_total: found[1] ?? 0, functions: match ? [...used.keys()].filter((f) => f > 0 && match(data.functions[f])).length : 0 },
+    from: sides[0].from,
+    to: sides[0].to,
+    total: totals[0][0],
+    base_total: totals[1]?.[0] ?? 0,
+    unit: type?.sample_unit ?? "count",
+    period: type?.period ?? 0,
+    functions: functionColumns(data, used.keys(), match),
+    nodes,
+    pruned,
+    search: { total: found[0], base_total: found[1] ?? 0, functions: match ? countMatches(tree, totals, match) : 0 },
   };
+}
+
+/** countMatches counts functions of the whole selection, also those whose nodes were pruned. */
+function countMatches(tree, totals, match) {
+  const seen = new Set();
+  for (let n = 1; n < tree.fn.length; n++) if (totals.some((t) => t[n] > 0)) seen.add(tree.fn[n]);
+  return [...seen].filter((f) => tree.functions[f].type !== "group" && match(tree.functions[f])).length;
 }
 
 const compare = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
@@ -249,7 +342,9 @@ function merged(tree, selfs) {
       for (const o of out) o.push(0);
     }
     to[n] = at;
-    selfs.forEach((s, side) => (out[side][at] += s[n]));
+    selfs.forEach((s, side) => {
+      out[side][at] += s[n];
+    });
   }
   return { tree: { ...tree, parent, fn, line: parent.map(() => 0) }, self: out };
 }
@@ -278,8 +373,14 @@ export function table(data, params, now) {
   used = used.slice(0, limit);
   const column = (side, name) => (rows[side] ? used.map((f) => rows[side][name][f]) : []);
   return {
-    total: total[0], base_total: total[1] ?? 0, functions: functionColumns(data, used, match), self: column(0, "self"),
-    functions_total: column(0, "total"), base_self: column(1, "self"), base_functions_total: column(1, "total"), more,
+    total: total[0],
+    base_total: total[1] ?? 0,
+    functions: functionColumns(data, used, match),
+    self: column(0, "self"),
+    functions_total: column(0, "total"),
+    base_self: column(1, "self"),
+    base_functions_total: column(1, "total"),
+    more,
   };
 }
 
@@ -302,15 +403,27 @@ function perFunction(data, self) {
 export function labels(data, params, now) {
   const sel = selection(data, params, now);
   return {
-    labels: keys.map((key) => {
-      const values = new Map();
-      visit(data, sel, now, (i, v) => {
-        const value = valueOf(data, data.attr[i], data.node[i], key) ?? "";
-        if (value !== "") values.set(value, (values.get(value) ?? 0) + v);
-      }, key);
-      const sorted = [...values].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
-      return { key, values: sorted.slice(0, 200).map(([value, total]) => ({ value, total })), more: Math.max(sorted.length - 200, 0) };
-    }).filter((l) => l.values.length > 0),
+    labels: keys
+      .map((key) => {
+        const values = new Map();
+        visit(
+          data,
+          sel,
+          now,
+          (i, v) => {
+            const value = attributeOf(data, data.attr[i], data.node[i], key) ?? "";
+            if (value !== "") values.set(value, (values.get(value) ?? 0) + v);
+          },
+          key,
+        );
+        const sorted = [...values].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+        return {
+          key,
+          values: sorted.slice(0, 200).map(([value, total]) => ({ value, total })),
+          more: Math.max(sorted.length - 200, 0),
+        };
+      })
+      .filter((l) => l.values.length > 0),
   };
 }
 
@@ -326,8 +439,20 @@ export function heatmap(data, params, now) {
     cells[c * rows + Math.min(Math.floor((x - c) * rows), rows - 1)] += v;
   });
   const values = [];
-  cells.forEach((v, i) => v > 0 && values.push([Math.floor(i / rows), i % rows, v]));
-  return { from: sel.from, to: sel.to, column_ms: columnMs, row_ms: columnMs / rows, columns, rows, values, max: values.reduce((m, v) => Math.max(m, v[2]), 0), untimed: 0 };
+  cells.forEach((v, i) => {
+    if (v > 0) values.push([Math.floor(i / rows), i % rows, v]);
+  });
+  return {
+    from: sel.from,
+    to: sel.to,
+    column_ms: columnMs,
+    row_ms: columnMs / rows,
+    columns,
+    rows,
+    values,
+    max: values.reduce((m, v) => Math.max(m, v[2]), 0),
+    untimed: 0,
+  };
 }
 
 export function folded(data, params, now) {

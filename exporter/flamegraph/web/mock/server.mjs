@@ -5,10 +5,15 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { dataset, hostileNames } from "./data.mjs";
-import { BadRequest, flamegraph, folded, heatmap, labels, table, visit, selection } from "./query.mjs";
+import { BadRequest, flamegraph, folded, heatmap, labels, selection, table, visit } from "./query.mjs";
 
 const dist = join(dirname(fileURLToPath(import.meta.url)), "../../internal/assets/dist");
-const kinds = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+const kinds = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  svg: "image/svg+xml",
+};
 
 function status(state) {
   const { data, now, scenario } = state;
@@ -29,17 +34,48 @@ function status(state) {
     now,
     version: "0.3.0 (mock)",
     window: {
-      from: waiting ? 0 : from, to: waiting ? 0 : now, seconds: 900, bytes: waiting ? 0 : 38_213_455, budget_bytes: 134_217_728, samples, stacks: waiting ? 0 : data.parent.length,
+      from: waiting ? 0 : from,
+      to: waiting ? 0 : now,
+      seconds: 900,
+      bytes: waiting ? 0 : 38_213_455,
+      budget_bytes: 134_217_728,
+      samples,
+      stacks: waiting ? 0 : data.parent.length,
       dropped_until: lossy ? from + 180_000 : null,
     },
     types: data.types.map((t) => ({ ...t, samples })),
-    payloads: { accepted: waiting ? 0 : 180, refused: lossy ? 2 : 0, last_error: lossy ? "resource 0, scope 0, profile 1, sample 17: location index 99 is out of range" : "" },
-    receivers: scenario === "norecv" ? [] : [{
-      name: data.problem ?? "hostprofiles", seen: samples + 40, taken: samples + 40, delivered: lossy ? samples - 1500 : samples,
-      lost: lossy ? { ring_full: 1210, crash: 330 } : {}, kernel_skipped: 12, stops: { root: Math.round(samples * 0.984), no_rule: Math.round(samples * 0.014), no_mapping: 37 },
-      processes: 214, executables: 171, problem: scenario === "problem" ? "the perf events could not be opened: permission denied (CAP_PERFMON is missing)" : "",
-    }],
-    incomplete: [...cut].map(([set, n]) => ({ process: set["process.executable.name"], pid: set["process.pid"], reason: set.stop, samples: n, of: of.get(set) })),
+    payloads: {
+      accepted: waiting ? 0 : 180,
+      refused: lossy ? 2 : 0,
+      last_error: lossy ? "resource 0, scope 0, profile 1, sample 17: location index 99 is out of range" : "",
+    },
+    receivers:
+      scenario === "norecv"
+        ? []
+        : [
+            {
+              name: data.problem ?? "hostprofiles",
+              seen: samples + 40,
+              taken: samples + 40,
+              delivered: lossy ? samples - 1500 : samples,
+              lost: lossy ? { ring_full: 1210, crash: 330 } : {},
+              kernel_skipped: 12,
+              stops: { root: Math.round(samples * 0.984), no_rule: Math.round(samples * 0.014), no_mapping: 37 },
+              processes: 214,
+              executables: 171,
+              problem:
+                scenario === "problem"
+                  ? "the perf events could not be opened: permission denied (CAP_PERFMON is missing)"
+                  : "",
+            },
+          ],
+    incomplete: [...cut].map(([set, n]) => ({
+      process: set["process.executable.name"],
+      pid: set["process.pid"],
+      reason: set.stop,
+      samples: n,
+      of: of.get(set),
+    })),
   };
 }
 
@@ -88,8 +124,10 @@ export async function start({ scenario = "normal", port = 0, now = Date.now(), r
         if (state.scenario === "down") return void req.socket.destroy();
         if (state.delay) await new Promise((done) => setTimeout(done, state.delay));
         const name = url.pathname.slice(5);
-        if (state.scenario === "error" && name !== "status") return send(500, "application/json", JSON.stringify({ error: "the window is being rebuilt" }));
-        if (!Object.hasOwn(api, name)) return send(404, "application/json", JSON.stringify({ error: "no such endpoint" }));
+        if (state.scenario === "error" && name !== "status")
+          return send(500, "application/json", JSON.stringify({ error: "the window is being rebuilt" }));
+        if (!Object.hasOwn(api, name))
+          return send(404, "application/json", JSON.stringify({ error: "no such endpoint" }));
         const t0 = performance.now();
         const body = JSON.stringify(api[name](state, url.searchParams));
         if (log) console.log(`${(performance.now() - t0).toFixed(0)} ms ${body.length} ${req.url}`);
@@ -125,6 +163,11 @@ export async function start({ scenario = "normal", port = 0, now = Date.now(), r
 export { hostileNames };
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const mock = await start({ scenario: process.argv[2] ?? "normal", port: Number(process.argv[3] ?? 4141), running: true, log: true });
+  const mock = await start({
+    scenario: process.argv[2] ?? "normal",
+    port: Number(process.argv[3] ?? 4141),
+    running: true,
+    log: true,
+  });
   console.log(mock.url);
 }

@@ -2,12 +2,13 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./graph/colors";
 import { type Answer, useAnswer, useDelayed } from "./model/answer";
-import { type Flame, type HeatmapAnswer, type Status, Unreachable, typeName } from "./model/api";
+import { type Flame, type HeatmapAnswer, type Refused, type Status, typeName, Unreachable } from "./model/api";
+import { keyName } from "./model/describe";
 import { bytes, clock, nanosecondsPer, samples, type Unit, value } from "./model/format";
 import { type Store, useView } from "./model/store";
-import { fixedRange, liveRange, liveSeconds, selection, type Tab, type View } from "./model/view";
-import { IconButton, Toast } from "./ui/common";
+import { fixedRange, groups, liveRange, liveSeconds, selection, type Tab, type View } from "./model/view";
 import { CompareBar, CompareButton } from "./ui/Compare";
+import { IconButton, Toast } from "./ui/common";
 import { type App, AppProvider } from "./ui/context";
 import { Failed, NoMatch, NoServer, Waiting } from "./ui/Empty";
 import { Filters } from "./ui/Filters";
@@ -55,7 +56,11 @@ export function Page({ store }: { store: Store }) {
     return (
       <Frame>
         <main class="main">
-          {status.error ? <NoServer message={status.error.message} retryIn={retrySeconds} onRetry={retry} /> : <div class="loading-line" />}
+          {status.error ? (
+            <NoServer message={status.error.message} retryIn={retrySeconds} onRetry={retry} />
+          ) : (
+            <div class="loading-line" />
+          )}
         </main>
       </Frame>
     );
@@ -135,7 +140,10 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
   const step = useRef<((by: 1 | -1) => void) | null>(null);
   const [canStep, setCanStep] = useState(false);
   const type = data.types.find((t) => t.id === view.type) ?? data.types[0]!;
-  const unit: Unit = useMemo(() => ({ unit: type.sample_unit, period: type.period, periodUnit: type.period_unit }), [type]);
+  const unit: Unit = useMemo(
+    () => ({ unit: type.sample_unit, period: type.period, periodUnit: type.period_unit }),
+    [type],
+  );
   const revision = (view.range.live ? beat : 0) * 1000 + again;
   const app: App = useMemo(
     () => ({ store, view, status: data, type, unit, theme, revision, toast: setToast, pick, setPick }),
@@ -173,7 +181,13 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
           <LinkButton />
           <StatusButton status={data} open={panel} onToggle={() => setPanel(!panel)} />
           <ThemeButton store={store} view={view} />
-          <IconButton icon="help" label="Keys and help (?)" popup="dialog" class="button-bare" onClick={() => setHelp(true)} />
+          <IconButton
+            icon="help"
+            label="Keys and help (?)"
+            popup="dialog"
+            class="button-bare"
+            onClick={() => setHelp(true)}
+          />
         </header>
         {down && (
           <p class="banner banner-bad" role="alert">
@@ -227,7 +241,8 @@ function Dropped({ status, view }: { status: Status; view: View }) {
     <p class="banner" role="status">
       <Icon name="warning" size={15} />
       <span>
-        Everything before <strong>{clock(until, status.now)}</strong> was dropped: the budget of {bytes(status.window.budget_bytes)} is used up.
+        Everything before <strong>{clock(until, status.now)}</strong> was dropped: the budget of{" "}
+        {bytes(status.window.budget_bytes)} is used up.
         {cut && b.from < until && " The range that is shown begins earlier than the data."}
       </span>
       <button type="button" class="button button-small" onClick={() => setHidden(true)}>
@@ -292,7 +307,9 @@ interface PartProps {
 function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep">) {
   const { full, part, tree } = useFlame();
   const { store, view } = app;
-  const total = full.data ? { value: full.data.total, base: full.data.base_total, from: full.data.from, to: full.data.to } : null;
+  const total = full.data
+    ? { value: full.data.total, base: full.data.base_total, from: full.data.from, to: full.data.to }
+    : null;
   const error = full.error ?? (part.error && "status" in part.error && part.error.status === 404 ? null : part.error);
   return (
     <Tabbed
@@ -303,17 +320,53 @@ function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep
       onRetry={onRetry}
       options={
         <>
+          <GroupSelect app={app} />
           <label class="check">
-            <input type="checkbox" checked={view.lines} onChange={(e) => store.go({ lines: e.currentTarget.checked, focus: "", node: "" })} />
+            <input
+              type="checkbox"
+              checked={view.lines}
+              onChange={(e) => store.go({ lines: e.currentTarget.checked, focus: "", node: "" })}
+            />
             By line
           </label>
-          <IconButton icon="flip" label={view.flip ? "Root at the top" : "Root at the bottom"} pressed={view.flip} class="button-bare" onClick={() => store.adjust({ flip: !view.flip })} />
-          <IconButton icon="panel" label="Details" pressed={view.panel} class="button-bare" onClick={() => store.adjust({ panel: !view.panel })} />
+          <IconButton
+            icon="flip"
+            label={view.flip ? "Root at the top" : "Root at the bottom"}
+            pressed={view.flip}
+            class="button-bare"
+            onClick={() => store.adjust({ flip: !view.flip })}
+          />
+          <IconButton
+            icon="panel"
+            label="Details"
+            pressed={view.panel}
+            class="button-bare"
+            onClick={() => store.adjust({ panel: !view.panel })}
+          />
         </>
       }
     >
       {tree && <FlameView tree={tree} loading={full.loading || part.loading} onStep={onStep} />}
     </Tabbed>
+  );
+}
+
+function GroupSelect({ app }: { app: App }) {
+  const { store, view } = app;
+  const known = (groups as readonly string[]).includes(view.group) || view.group === "none";
+  return (
+    <label class="check">
+      Group by
+      <select value={view.group} onChange={(e) => store.go({ group: e.currentTarget.value, focus: "", node: "" })}>
+        {groups.map((g) => (
+          <option key={g} value={g}>
+            {keyName(g)}
+          </option>
+        ))}
+        {!known && <option value={view.group}>{keyName(view.group)}</option>}
+        <option value="none">nothing</option>
+      </select>
+    </label>
   );
 }
 
@@ -324,7 +377,8 @@ function FunctionsPart({ app, onRetry }: PartProps) {
   const total = a.data ? { value: a.data.total, base: a.data.base_total, ...b } : null;
   return (
     <Tabbed app={app} total={total} loading={a.loading} error={a.error} onRetry={onRetry}>
-      {a.data && (app.view.tab === "table" ? <TableView functions={functions} /> : <SandwichView functions={functions} />)}
+      {a.data &&
+        (app.view.tab === "table" ? <TableView functions={functions} /> : <SandwichView functions={functions} />)}
     </Tabbed>
   );
 }
@@ -394,28 +448,32 @@ function Tabbed({ app, total, loading, error, onRetry, options, children }: Tabb
       <CompareBar total={total?.value ?? null} baseTotal={total?.base ?? null} />
       <main class="main">
         <div class="view" id="view" role="tabpanel" aria-labelledby={`tab-${view.tab}`}>
-        <div class={`loading-line ${loading ? "loading-on" : ""}`} aria-hidden="true" />
-        {error && total === null ? (
-          error instanceof Unreachable ? (
-            <NoServer message={error.message} retryIn={retrySeconds} onRetry={onRetry} />
+          <div class={`loading-line ${loading ? "loading-on" : ""}`} aria-hidden="true" />
+          {error && total === null ? (
+            error instanceof Unreachable ? (
+              <NoServer message={error.message} retryIn={retrySeconds} onRetry={onRetry} />
+            ) : (
+              <Failed
+                message={error.message}
+                refused={(error as Refused).status >= 400 && (error as Refused).status < 500}
+                onRetry={onRetry}
+              />
+            )
+          ) : empty && !loading ? (
+            <NoMatch />
           ) : (
-            <Failed message={error.message} onRetry={onRetry} />
-          )
-        ) : empty && !loading ? (
-          <NoMatch />
-        ) : (
-          <>
-            {error && !(error instanceof Unreachable) && (
-              <p class="banner banner-bad" role="alert">
-                <Icon name="warning" size={15} /> {error.message}
-                <button type="button" class="button button-small" onClick={onRetry}>
-                  Try again
-                </button>
-              </p>
-            )}
-            {children}
-          </>
-        )}
+            <>
+              {error && !(error instanceof Unreachable) && (
+                <p class="banner banner-bad" role="alert">
+                  <Icon name="warning" size={15} /> {error.message}
+                  <button type="button" class="button button-small" onClick={onRetry}>
+                    Try again
+                  </button>
+                </p>
+              )}
+              {children}
+            </>
+          )}
         </div>
       </main>
     </>
@@ -435,7 +493,12 @@ function Summary({ total, unit, cpu }: { total: NonNullable<TabbedProps["total"]
 }
 
 /** useShortcuts are the keys that work wherever the focus is, but in a field. */
-function useShortcuts(store: Store, status: Status, step: { current: ((by: 1 | -1) => void) | null }, onHelp: () => void): void {
+function useShortcuts(
+  store: Store,
+  status: Status,
+  step: { current: ((by: 1 | -1) => void) | null },
+  onHelp: () => void,
+): void {
   const latest = useRef({ status, onHelp });
   latest.current = { status, onHelp };
   useEffect(() => {

@@ -1,6 +1,6 @@
 // The flame graph as a control: a canvas that shows what is in sight, an outline for the pointer and one for the keys.
 // To assistive technology it is a tree of which the selected frame is told.
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./colors";
 import { depthAt, Labels, looks, Palette, paint, Ruler, rowHeight, rowTop } from "./paint";
 import { deepest, find, inside, type Move, move, siblings, type Tree } from "./tree";
@@ -138,21 +138,28 @@ export function FlameGraph(props: FlameGraphProps) {
     else if (y + rowHeight > box.scrollTop + size.height) box.scrollTop = y + rowHeight - size.height;
   }, [cursor, tree, rows, flip, size.height]);
 
-  const at = (e: MouseEvent): number => {
+  const nodeAt = (p: Place): number => {
     const box = scroller.current!;
     const r = box.getBoundingClientRect();
-    const depth = depthAt(e.clientY - r.top + box.scrollTop, rows, flip);
+    const depth = depthAt(p.y - r.top + box.scrollTop, rows, flip);
     const { x0, x1 } = range.current;
-    return depth < 0 || depth >= rows ? -1 : find(tree, depth, x0 + ((e.clientX - r.left) / size.width) * (x1 - x0));
+    return depth < 0 || depth >= rows ? -1 : find(tree, depth, x0 + ((p.x - r.left) / size.width) * (x1 - x0));
+  };
+  const at = (e: MouseEvent) => nodeAt({ x: e.clientX, y: e.clientY });
+
+  const pointer = useRef<Place | null>(null);
+  const point = (place: Place | null) => {
+    pointer.current = place;
+    const node = place ? nodeAt(place) : -1;
+    setHover(node);
+    props.onHover(node, place ?? { x: 0, y: 0 });
   };
 
-  const point = useCallback(
-    (node: number, place: Place) => {
-      setHover(node);
-      props.onHover(node, place);
-    },
-    [props.onHover],
-  );
+  // The data under a pointer that rests may change.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another tree or zoom moves frames
+  useEffect(() => {
+    if (pointer.current) point(pointer.current);
+  }, [tree, focus]);
 
   const outline = (node: number) => {
     if (node < 0 || node >= tree.size || size.width === 0) return null;
@@ -214,10 +221,10 @@ export function FlameGraph(props: FlameGraphProps) {
       aria-activedescendant={id}
       onScroll={() => {
         draw.current();
-        if (hover >= 0) point(-1, { x: 0, y: 0 });
+        if (hover >= 0) point(null);
       }}
-      onPointerMove={(e) => e.pointerType !== "touch" && point(at(e), { x: e.clientX, y: e.clientY })}
-      onPointerLeave={() => point(-1, { x: 0, y: 0 })}
+      onPointerMove={(e) => e.pointerType !== "touch" && point({ x: e.clientX, y: e.clientY })}
+      onPointerLeave={() => point(null)}
       onClick={(e) => {
         const n = at(e);
         if (n >= 0) props.onZoom(n);
@@ -248,7 +255,13 @@ export function FlameGraph(props: FlameGraphProps) {
             style={selected}
           />
         ) : (
-          <div role="treeitem" class="visually-hidden" aria-selected="false" aria-level={1} aria-label={props.describe(focus)} />
+          <div
+            role="treeitem"
+            class="visually-hidden"
+            aria-selected="false"
+            aria-level={1}
+            aria-label={props.describe(focus)}
+          />
         )}
       </div>
     </div>

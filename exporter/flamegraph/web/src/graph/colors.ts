@@ -92,7 +92,7 @@ export function diffColor(change: number, theme: Theme): string {
 
 /** heat is for the heatmap: from the background to its strongest, in one hue, by lightness. */
 export function heat(share: number, theme: Theme): string {
-  const s = Math.min(Math.max(share, 0), 1) ** 0.6;
+  const s = Math.min(Math.max(share, 0), 1) ** 0.75;
   if (theme === "light") return css(rgb(0.95 - 0.52 * s, 0.035 + 0.13 * s, 75 - 45 * s));
   return css(rgb(0.3 + 0.56 * s, 0.04 + 0.12 * s, 20 + 65 * s));
 }

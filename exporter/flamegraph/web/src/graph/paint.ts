@@ -2,7 +2,7 @@
 // of the crowd.
 import { shorten } from "../model/text";
 import { diffColor, shade, type Theme } from "./colors";
-import { change, first, type Tree } from "./tree";
+import { change, first, isFunction, type Tree } from "./tree";
 
 export const rowHeight = 20;
 const narrowest = 0.7; // px; below, frames are drawn together
@@ -94,8 +94,14 @@ export class Labels {
       }));
       this.variants[fn] = all;
     }
-    for (const v of all) if (v.width <= width) return v.text;
-    return this.ruler.fit(all[all.length - 1]!.text, width);
+    const at = all.findIndex((v) => v.width <= width);
+    if (at < 0) return this.ruler.fit(all[all.length - 1]!.text, width);
+    // Rather the longer name with its middle left out than a short one with much room beside it.
+    const end = all[at]!;
+    const longer = at > 0 ? all[at - 1]! : end;
+    if (end.width > 0.6 * width || !longer.text.endsWith(end.text)) return end.text;
+    const head = this.ruler.fit(longer.text.slice(0, -end.text.length), width - end.width);
+    return head.length < 4 ? end.text : head + end.text;
   }
 }
 
@@ -113,8 +119,12 @@ export class Palette {
     const fn = t.fn[node]!;
     let color = this.byFunction[fn];
     if (color === undefined) {
-      color = shade(t.functions.type[fn]!, t.functions.name[fn]!.slice(0, 200) + t.functions.mapping[fn]!.slice(0, 200), this.theme);
-      if (t.functions.type[fn] === "") color = this.theme === "light" ? "#dfe3ea" : "#8b93a3";
+      color = shade(
+        t.functions.type[fn]!,
+        t.functions.name[fn]!.slice(0, 200) + t.functions.mapping[fn]!.slice(0, 200),
+        this.theme,
+      );
+      if (!isFunction(t.functions.type[fn]!)) color = this.theme === "light" ? "#dfe3ea" : "#8b93a3";
       this.byFunction[fn] = color;
     }
     return color;

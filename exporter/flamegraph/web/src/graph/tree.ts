@@ -2,6 +2,11 @@
 import type { Flame, FunctionColumns } from "../model/api";
 import { clean } from "../model/text";
 
+/** isFunction is false for the types of the root and of groups: the processes whose stacks are below them. */
+export function isFunction(type: string): boolean {
+  return type !== "root" && type !== "group";
+}
+
 export type Widths = "both" | "current" | "base";
 
 /** Tree holds nodes in depth-first order; x and weight are its horizontal extent, in the root's weight. */
@@ -230,9 +235,8 @@ export interface Found {
 /** findAll marks functions and sums what lies below the outermost matches. */
 export function findAll(t: Tree, match: (f: FunctionColumns, i: number) => boolean): Found {
   const out: Found = { functions: new Uint8Array(t.names.length), total: 0, baseTotal: 0, count: 0, nodes: 0 };
-  const rootFunction = t.fn[0]!;
   for (let f = 0; f < t.names.length; f++) {
-    if (f === rootFunction || !match(t.functions, f)) continue;
+    if (!isFunction(t.functions.type[f]!) || !match(t.functions, f)) continue;
     out.functions[f] = 1;
     out.count++;
   }
@@ -251,8 +255,9 @@ export function findAll(t: Tree, match: (f: FunctionColumns, i: number) => boole
 /** byType sums own values by frame type, biggest first. */
 export function byType(t: Tree, root: number): { type: string; self: number; base: number }[] {
   const sums = new Map<string, { type: string; self: number; base: number }>();
-  for (let i = root; i < t.end[root]!; i++) {
+  for (let i = Math.max(root, 1); i < t.end[root]!; i++) {
     const type = t.functions.type[t.fn[i]!]!;
+    if (!isFunction(type)) continue;
     let s = sums.get(type);
     if (!s) {
       s = { type, self: 0, base: 0 };
@@ -261,7 +266,6 @@ export function byType(t: Tree, root: number): { type: string; self: number; bas
     s.self += t.self[i]!;
     s.base += t.baseSelf?.[i] ?? 0;
   }
-  sums.delete("");
   return [...sums.values()].filter((s) => s.self + s.base > 0).sort((a, b) => b.self - a.self || b.base - a.base);
 }
 

@@ -10,13 +10,22 @@ export interface Answer<T> {
   at: number; // when data came
 }
 
+/** A refresh takes at most this part of the time. */
+const patience = 10;
+
 /**
  * useAnswer asks when the question changes, and again when the revision does. A new question ends one that is under way;
  * a new revision of the same does not, or a slow collector would never be heard.
  */
-export function useAnswer<T>(path: string, params: URLSearchParams | null, revision: number, check: (v: T) => T): Answer<T> {
+export function useAnswer<T>(
+  path: string,
+  params: URLSearchParams | null,
+  revision: number,
+  check: (v: T) => T,
+): Answer<T> {
   const [answer, set] = useState<Answer<T>>({ data: null, error: null, loading: false, key: "", at: 0 });
   const flying = useRef<{ key: string; stop: AbortController } | null>(null);
+  const last = useRef({ key: "", took: 0, end: 0 });
   const key = params === null ? "" : `${path}?${params}`;
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the question is its key, and check never changes what it means
@@ -27,9 +36,13 @@ export function useAnswer<T>(path: string, params: URLSearchParams | null, revis
       return;
     }
     if (flying.current?.key === key) return;
+    // A refresh that costs the collector much may wait a little.
+    const l = last.current;
+    if (l.key === key && performance.now() - l.end < patience * l.took) return;
     flying.current?.stop.abort();
     const mine = { key, stop: new AbortController() };
     flying.current = mine;
+    const start = performance.now();
     set((a) => ({ ...a, loading: true }));
     get<T>(path, params, mine.stop.signal)
       .then((data) => ({ data: check(data), error: null, loading: false, key, at: Date.now() }))
@@ -37,6 +50,8 @@ export function useAnswer<T>(path: string, params: URLSearchParams | null, revis
       .then((next) => {
         if (flying.current !== mine) return;
         flying.current = null;
+        const end = performance.now();
+        last.current = typeof next === "function" ? { key: "", took: 0, end } : { key, took: end - start, end };
         set(next as Answer<T>);
       });
   }, [key, revision]);

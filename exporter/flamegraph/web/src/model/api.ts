@@ -179,7 +179,8 @@ export function checkFlame(a: Flame): Flame {
     malformed("columns of the base differ in length");
   }
   for (let i = 0; i < n; i++) {
-    if (i === 0 ? parent[0] !== -1 : !(parent[i]! >= 0 && parent[i]! < i)) malformed(`node ${i} comes before its parent`);
+    if (i === 0 ? parent[0] !== -1 : !(parent[i]! >= 0 && parent[i]! < i))
+      malformed(`node ${i} comes before its parent`);
     if (!(fn[i]! >= 0 && fn[i]! < functions)) malformed(`node ${i} has no function`);
   }
   return a;
@@ -189,7 +190,8 @@ export function checkTable(a: FunctionTable): FunctionTable {
   const n = checkFunctions(a.functions);
   if (a.self.length !== n || a.functions_total.length !== n) malformed("columns of the table differ in length");
   const base = a.base_self.length;
-  if (base !== a.base_functions_total.length || (base !== 0 && base !== n)) malformed("columns of the base differ in length");
+  if (base !== a.base_functions_total.length || (base !== 0 && base !== n))
+    malformed("columns of the base differ in length");
   return a;
 }
 

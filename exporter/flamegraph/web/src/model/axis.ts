@@ -1,7 +1,10 @@
 // Time axes: where ticks go and what they say.
 import { clock } from "./format";
 
-const steps = [10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 86400e3];
+const steps = [
+  10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3,
+  21600e3, 86400e3,
+];
 
 /** ticks are round times in a range, at most so many, with text that is as fine as the step. */
 export function ticks(from: number, to: number, most: number): { at: number; text: string }[] {
@@ -15,4 +18,9 @@ export function ticks(from: number, to: number, most: number): { at: number; tex
     out.push({ at, text: step >= 60e3 ? full.slice(0, 5) : step < 1000 ? full.slice(0, step >= 100 ? -2 : -1) : full });
   }
   return out;
+}
+
+/** edgeClass keeps text at the ends of an axis from hanging over. */
+export function edgeClass(share: number): string {
+  return share < 0.02 ? "axis-first" : share > 0.98 ? "axis-last" : "";
 }

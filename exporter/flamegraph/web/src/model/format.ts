@@ -14,17 +14,22 @@ export function count(v: number): string {
   return grouped.format(v);
 }
 
+/** joined is two units, the smaller one only if there is something of it. */
+function joined(big: number, bigUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${big} ${bigUnit}` : `${big} ${bigUnit} ${small} ${smallUnit}`;
+}
+
 export function nanoseconds(ns: number): string {
   const s = ns / 1e9;
   const a = Math.abs(s);
   if (a === 0) return "0 s";
   if (a >= 3600) {
     const minutes = Math.round(s / 60);
-    return `${Math.trunc(minutes / 60)} h ${Math.abs(minutes % 60)} min`;
+    return joined(Math.trunc(minutes / 60), "h", Math.abs(minutes % 60), "min");
   }
   if (a >= 599.5) {
     const whole = Math.round(s);
-    return `${Math.trunc(whole / 60)} min ${Math.abs(whole % 60)} s`;
+    return joined(Math.trunc(whole / 60), "min", Math.abs(whole % 60), "s");
   }
   if (a >= 0.9995) return `${significant(s)} s`;
   if (a >= 0.9995e-3) return `${significant(s * 1e3)} ms`;
@@ -122,8 +127,7 @@ export function span(ms: number): string {
   const s = Math.round(ms / 1000);
   if (s < 120) return `${s} s`;
   const m = Math.floor(s / 60);
-  if (m < 120) return s % 60 === 0 ? `${m} min` : `${m} min ${s % 60} s`;
-  return m % 60 === 0 ? `${Math.floor(m / 60)} h` : `${Math.floor(m / 60)} h ${m % 60} min`;
+  return m < 120 ? joined(m, "min", s % 60, "s") : joined(Math.floor(m / 60), "h", m % 60, "min");
 }
 
 /**

@@ -9,9 +9,11 @@ const markPile = /(\p{M}{3})\p{M}+/gu;
 
 const short: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-function escape(c: string): string {
+function escaped(c: string): string {
   const code = c.codePointAt(0) ?? 0;
-  return short[c] ?? (code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`);
+  return (
+    short[c] ?? (code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`)
+  );
 }
 
 /** clean makes text safe to look at: at most max characters, the middle left out, nothing that acts. */
@@ -22,7 +24,7 @@ export function clean(text: string, max = 300): string {
     out = `${out.slice(0, max - tail - 1)}…${out.slice(-tail)}`;
   }
   out = out.replace(loneSurrogate, "\ufffd");
-  if (acting.test(out)) out = out.replace(actingAll, escape);
+  if (acting.test(out)) out = out.replace(actingAll, escaped);
   if (out.length > 3 && markPile.test(out)) out = out.replace(markPile, "$1");
   if (out.trim() === "") return text === "" ? "(no name)" : "(blank)";
   return out;
@@ -58,6 +60,12 @@ export function shorten(name: string, type: string): string[] {
     add(parts.slice(-1).join("::"));
   }
   return out;
+}
+
+/** brief is the longest of a name's forms with at most so many characters, or the shortest there is. */
+export function brief(name: string, type: string, max: number): string {
+  const all = shorten(name, type);
+  return all.find((s) => s.length <= max) ?? all[all.length - 1]!;
 }
 
 /** source is file:line, as far as it is known. */

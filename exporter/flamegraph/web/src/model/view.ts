@@ -37,12 +37,23 @@ export interface View {
   function: string; // the key of the function in the sandwich
   sort: SortKey;
   ascending: boolean;
+  group: string; // the attribute whose values are the first level of trees, or none
   lines: boolean;
   flip: boolean; // the root at the bottom
   widths: "both" | "current" | "base";
   panel: boolean;
   theme: "light" | "dark" | "";
 }
+
+/** groups are the attributes to group by, the usual one first. */
+export const groups = [
+  "process.executable.name",
+  "service.name",
+  "k8s.pod.name",
+  "container.id",
+  "process.pid",
+  "thread.name",
+] as const;
 
 export const liveSeconds = 300;
 
@@ -66,6 +77,7 @@ export const defaults: View = {
   function: "",
   sort: "self",
   ascending: false,
+  group: groups[0],
   lines: false,
   flip: false,
   widths: "both",
@@ -124,7 +136,8 @@ export function parse(query: string): View {
   };
   const filters: Filter[] = [];
   for (const [name, value] of p) {
-    const f = name === "filter" ? parseFilter(value) : shortKeys[name] ? { key: shortKeys[name], value, not: false } : null;
+    const f =
+      name === "filter" ? parseFilter(value) : shortKeys[name] ? { key: shortKeys[name], value, not: false } : null;
     if (f && !filters.some((g) => sameFilter(f, g))) filters.push(f);
   }
   let range = parseRange(p, "");
@@ -135,9 +148,12 @@ export function parse(query: string): View {
   let base: Base | null = null;
   if (["base_from", "base_to", "base_seconds", "base_filter"].some((k) => p.has(k))) {
     const r = parseRange(p, "base_");
-    const own = p.getAll("base_filter").map(parseFilter);
+    const own = p.has("base_filter") ? p.getAll("base_filter").map(parseFilter) : filters;
     const unset = r.from === null && r.to === null && r.seconds === null;
-    base = { range: unset || sameRange(r, range) ? null : r, filters: own.filter((f) => f !== null) };
+    base = {
+      range: unset || sameRange(r, range) ? null : r,
+      filters: own.filter((f): f is Filter => f !== null && !sameFilter(f, everything)),
+    };
   }
   return {
     tab: one("tab", tabs, "flame"),
@@ -151,6 +167,7 @@ export function parse(query: string): View {
     function: p.get("function") ?? "",
     sort: one("sort", ["name", "self", "total", "diff"] as const, "self"),
     ascending: p.get("order") === "asc",
+    group: (p.get("group") ?? "").slice(0, 200) || groups[0],
     lines: p.get("lines") === "1",
     flip: p.get("flip") === "1",
     widths: one("widths", ["both", "current", "base"] as const, "both"),
@@ -165,6 +182,8 @@ function putRange(p: URLSearchParams, r: Range, prefix: string): void {
   if (r.to !== null) p.set(`${prefix}to`, String(r.to));
 }
 
+const everything: Filter = { key: "frame_type", value: "-", not: true };
+
 /** selection is what every data endpoint takes. */
 export function selection(v: View): URLSearchParams {
   const p = new URLSearchParams();
@@ -174,6 +193,8 @@ export function selection(v: View): URLSearchParams {
   if (v.base) {
     putRange(p, v.base.range ?? v.range, "base_");
     for (const f of v.base.filters) p.append("base_filter", filterText(f));
+    // Without one the collector takes the current side's: this one everything passes.
+    if (v.base.filters.length === 0) p.append("base_filter", filterText(everything));
   }
   return p;
 }
@@ -190,8 +211,6 @@ export function format(v: View): string {
   if (v.tab !== "flame") p.set("tab", v.tab);
   if (v.range.live) p.set("live", "1");
   for (const [key, value] of selection(v)) p.append(key, value);
-  // A comparison with everything in the same time, which is all that is held, has no other trace.
-  if (v.base && !hasBase(p)) p.set("base_filter", "");
   if (!v.range.live && v.range.seconds === null && v.range.from === null && v.range.to === null) p.set("live", "0");
   const text: [string, string][] = [
     ["search", v.search],
@@ -200,6 +219,7 @@ export function format(v: View): string {
     ["function", v.function],
     ["sort", v.sort === "self" ? "" : v.sort],
     ["order", v.ascending ? "asc" : ""],
+    ["group", v.group === groups[0] ? "" : v.group],
     ["lines", v.lines ? "1" : ""],
     ["flip", v.flip ? "1" : ""],
     ["widths", v.widths === "both" ? "" : v.widths],
@@ -209,10 +229,6 @@ export function format(v: View): string {
   for (const [name, value] of text) if (value !== "") p.set(name, value);
   const out = p.toString();
   return out === "" ? "" : `?${out}`;
-}
-
-function hasBase(p: URLSearchParams): boolean {
-  return [...p.keys()].some((k) => k.startsWith("base_"));
 }
 
 /** quoted is a URL in single quotes for a shell: nothing in it can end them. */

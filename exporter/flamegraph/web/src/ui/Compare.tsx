@@ -25,7 +25,13 @@ export function CompareButton() {
       align="right"
       class="popover-compare"
       button={(open, toggle) => (
-        <button type="button" class={`button ${view.base ? "button-on" : ""}`} aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+        <button
+          type="button"
+          class={`button ${view.base ? "button-on" : ""}`}
+          aria-haspopup="dialog"
+          aria-expanded={open}
+          onClick={toggle}
+        >
           <Icon name="compare" />
           <span class="button-text">Compare</span>
         </button>
@@ -77,7 +83,11 @@ function ComparePanel({ close }: { close: () => void }) {
         }}
       />
       <div class="menu-title">Another process, service, container… in the same time</div>
-      <FilterPicker filters={filters} onFilters={(next) => set({ range: view.base?.range ?? null, filters: next })} />
+      <FilterPicker
+        single
+        filters={filters}
+        onFilters={(next) => set({ range: view.base?.range ?? null, filters: next })}
+      />
     </div>
   );
 }
@@ -99,7 +109,11 @@ export function CompareBar({ total, baseTotal }: { total: number | null; baseTot
       <span class="compare-with">compared with</span>
       <Side name="Baseline" mark="B" view={view} side={base} total={baseTotal} />
       <IconButton icon="swap" label="Swap the two sides" onClick={swap} />
-      <div class="diff-legend" role="img" aria-label="Colours: blue with a triangle down is a smaller share than in the baseline, orange with a triangle up a larger one">
+      <div
+        class="diff-legend"
+        role="img"
+        aria-label="Colours: blue with a triangle down is a smaller share than in the baseline, orange with a triangle up a larger one"
+      >
         <span>▼ smaller share</span>
         <span class="diff-scale">
           {stops.map((c) => (

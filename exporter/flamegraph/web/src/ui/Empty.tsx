@@ -35,18 +35,26 @@ export function Waiting({ status }: { status: Status }) {
       ) : r ? (
         <ol class="steps">
           <Step done text={`The receiver ${clean(r.name, 40)} is running`} />
-          <Step done={r.taken > 0} text={r.taken > 0 ? `${count(r.taken)} samples taken from ${count(r.processes)} processes` : "Taking the first samples"} />
+          <Step
+            done={r.taken > 0}
+            text={
+              r.taken > 0
+                ? `${count(r.taken)} samples taken from ${count(r.processes)} processes`
+                : "Taking the first samples"
+            }
+          />
           <Step done={false} text="The first payload reaches this page within the receiver's report_interval" />
         </ol>
       ) : (
         <p>
-          No receiver in this collector takes profiles. Put one into the pipeline of this exporter, or send OTLP profiles from elsewhere to the collector's
-          OTLP receiver.
+          No receiver in this collector takes profiles. Put one into the pipeline of this exporter, or send OTLP
+          profiles from elsewhere to the collector's OTLP receiver.
         </p>
       )}
       {refused > 0 && (
         <p class="notice notice-warn">
-          <Icon name="warning" size={14} /> {count(refused)} payloads were refused. The last: <Name text={clean(status.payloads.last_error, 400)} />
+          <Icon name="warning" size={14} /> {count(refused)} payloads were refused. The last:{" "}
+          <Name text={clean(status.payloads.last_error, 400)} />
         </p>
       )}
       <p class="hint">This page looks again every second.</p>
@@ -68,8 +76,10 @@ function Step({ done, text }: { done: boolean; text: string }) {
 export function NoMatch() {
   const { store, view, status, type } = useApp();
   const w = status.window;
-  const outside = view.range.from !== null && w.to > w.from && (view.range.from >= w.to || (view.range.to ?? w.to) <= w.from);
-  const stale = view.range.live && w.to > 0 && w.to < w.from + 1e15 && status.now - w.to > 1000 * (view.range.seconds ?? 1e9);
+  const outside =
+    view.range.from !== null && w.to > w.from && (view.range.from >= w.to || (view.range.to ?? w.to) <= w.from);
+  const stale =
+    view.range.live && w.to > 0 && w.to < w.from + 1e15 && status.now - w.to > 1000 * (view.range.seconds ?? 1e9);
   const change = (c: Partial<View>) => store.go({ ...c, focus: "", node: "" });
   return (
     <State icon="search" title="No samples here">
@@ -99,7 +109,11 @@ export function NoMatch() {
           </button>
         )}
         {!view.range.live && (
-          <button type="button" class="button" onClick={() => change({ range: { live: true, seconds: 300, from: null, to: null } })}>
+          <button
+            type="button"
+            class="button"
+            onClick={() => change({ range: { live: true, seconds: 300, from: null, to: null } })}
+          >
             Go live
           </button>
         )}
@@ -130,10 +144,13 @@ export function NoServer({ message, retryIn, onRetry }: UnreachableProps) {
 }
 
 /** Failed is a no of the collector that is no network trouble: a filter or an expression that it does not understand. */
-export function Failed({ message, onRetry }: { message: string; onRetry: () => void }) {
+export function Failed({ message, refused, onRetry }: { message: string; refused: boolean; onRetry: () => void }) {
   const { store, view } = useApp();
   return (
-    <State icon="warning" title="The collector refused this">
+    <State
+      icon="warning"
+      title={refused ? "The collector does not accept this" : "Something went wrong in the collector"}
+    >
       <p>
         <Name text={clean(message, 400)} />
       </p>
@@ -142,7 +159,11 @@ export function Failed({ message, onRetry }: { message: string; onRetry: () => v
           Try again
         </button>
         {(view.filters.length > 0 || view.base) && (
-          <button type="button" class="button" onClick={() => store.go({ filters: [], base: null, focus: "", node: "" })}>
+          <button
+            type="button"
+            class="button"
+            onClick={() => store.go({ filters: [], base: null, focus: "", node: "" })}
+          >
             Clear filters and comparison
           </button>
         )}

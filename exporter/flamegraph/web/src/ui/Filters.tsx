@@ -62,19 +62,30 @@ export function Filters() {
 interface PickerProps {
   filters: Filter[];
   onFilters: (filters: Filter[]) => void;
-  only?: string[];
+  single?: boolean; // a value takes the place of others of its key
 }
+
+const usual = [
+  "process.executable.name",
+  "service.name",
+  "k8s.pod.name",
+  "container.id",
+  "process.pid",
+  "thread.name",
+  "frame_type",
+];
+const rank = (key: string) => (usual.includes(key) ? usual.indexOf(key) : usual.length);
 
 const accept = (a: { labels: Label[] }) => a;
 
 /** FilterPicker offers what the selection can be filtered by, biggest first. */
-export function FilterPicker({ filters, onFilters, only }: PickerProps) {
+export function FilterPicker({ filters, onFilters, single }: PickerProps) {
   const { view, unit, revision } = useApp();
   const [key, setKey] = useState("");
   const [search, setSearch] = useState("");
   const asked: View = { ...view, filters, base: null };
   const answer = useAnswer("labels", selection(asked), revision, accept);
-  const labels = (answer.data?.labels ?? []).filter((l) => !only || only.includes(l.key));
+  const labels = [...(answer.data?.labels ?? [])].sort((a, b) => rank(a.key) - rank(b.key));
   const current = labels.find((l) => l.key === key) ?? labels[0];
   if (!current) {
     const text = answer.error ? answer.error.message : answer.data ? "Nothing here can be filtered." : "Loading…";
@@ -83,12 +94,10 @@ export function FilterPicker({ filters, onFilters, only }: PickerProps) {
   const sum = current.values.reduce((a, v) => a + v.total, 0);
   const wanted = search.trim().toLowerCase();
   const values = current.values.filter((v) => v.value.toLowerCase().includes(wanted));
-  const toggle = (f: Filter) =>
-    onFilters(
-      filters.some((g) => sameFilter(f, g))
-        ? filters.filter((g) => !sameFilter(f, g))
-        : [...filters.filter((g) => !sameFilter({ ...f, not: !f.not }, g)), f],
-    );
+  const toggle = (f: Filter) => {
+    const others = filters.filter((g) => (single ? g.key !== f.key : g.key !== f.key || g.value !== f.value));
+    onFilters(filters.some((g) => sameFilter(f, g)) ? others : [...others, f]);
+  };
   return (
     <div class="picker">
       <div class="picker-keys" role="group" aria-label="Filter by">

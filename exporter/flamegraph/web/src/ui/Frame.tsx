@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { diffColor, type Theme, typeColor, typeLabel } from "../graph/colors";
 import type { Place } from "../graph/FlameGraph";
-import { change, path, type Tree } from "../graph/tree";
+import { change, isFunction, path, type Tree } from "../graph/tree";
 import { factor, percent, points, samples, type Unit, value } from "../model/format";
 import { clean, source } from "../model/text";
 import { menuKeys, Name } from "./common";
@@ -14,7 +14,10 @@ export function facts(t: Tree, node: number) {
   const line = t.line[node]! || t.functions.line[fn]!;
   return {
     name: t.names[fn]!,
-    system: t.functions.system_name[fn]! && t.functions.system_name[fn] !== t.functions.name[fn] ? clean(t.functions.system_name[fn]!) : "",
+    system:
+      t.functions.system_name[fn]! && t.functions.system_name[fn] !== t.functions.name[fn]
+        ? clean(t.functions.system_name[fn]!)
+        : "",
     source: source(t.functions.file[fn]!, line),
     mapping: t.functions.mapping[fn] ? clean(t.functions.mapping[fn]!, 120) : "",
     type: t.functions.type[fn]!,
@@ -27,7 +30,7 @@ export function describe(t: Tree, node: number, unit: Unit): string {
   const f = facts(t, node);
   const total = t.total[node]!;
   const out = [f.name];
-  if (f.type) out.push(typeName(f.type));
+  if (isFunction(f.type)) out.push(typeName(f.type));
   out.push(`${percent(total / (t.sum || 1))} of the total, ${value(total, unit)}`);
   out.push(`itself ${percent(t.self[node]! / (t.sum || 1))}`);
   if (t.baseTotal) out.push(`baseline ${percent(t.baseTotal[node]! / (t.baseSum || 1))}`);
@@ -118,7 +121,9 @@ export function Numbers({ tree: t, node, unit, focus, theme }: NumbersProps) {
         </tbody>
       </table>
       {focus > 0 && node > focus && (
-        <div class="numbers-weak numbers-of">{percent(total / (t.total[focus] || 1))} of the frame that is zoomed to</div>
+        <div class="numbers-weak numbers-of">
+          {percent(total / (t.total[focus] || 1))} of the frame that is zoomed to
+        </div>
       )}
     </>
   );
@@ -137,7 +142,7 @@ function Where({ tree, node, theme }: FrameProps) {
   return (
     <>
       {f.source && <Name class="frame-source" text={f.source} />}
-      {f.type && (
+      {isFunction(f.type) && (
         <div class="frame-type">
           <Swatch type={f.type} theme={theme} />
           {typeName(f.type)}
@@ -178,6 +183,7 @@ export interface FrameActions {
   search: (node: number) => void;
   copy: (node: number) => void;
   filterType: (node: number) => void;
+  filterGroup: (node: number) => void;
   reset: () => void;
 }
 
@@ -198,10 +204,10 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
         <button type="button" class="button" onClick={() => actions.zoom(node)} disabled={node === p.focus}>
           <Icon name="zoom" size={14} /> Zoom
         </button>
-        <button type="button" class="button" onClick={() => actions.sandwich(node)} disabled={node === 0}>
+        <button type="button" class="button" onClick={() => actions.sandwich(node)} disabled={!isFunction(f.type)}>
           <Icon name="sandwich" size={14} /> Sandwich
         </button>
-        <button type="button" class="button" onClick={() => actions.search(node)} disabled={node === 0}>
+        <button type="button" class="button" onClick={() => actions.search(node)} disabled={!isFunction(f.type)}>
           <Icon name="search" size={14} /> Find all
         </button>
         <button type="button" class="button" onClick={() => actions.copy(node)}>
@@ -217,8 +223,21 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
             </li>
           ) : (
             <li key={n}>
-              <button type="button" class={n === node ? "stack-here" : ""} onClick={() => p.onSelect(n)} aria-current={n === node ? "true" : undefined}>
-                <span class="swatch" style={{ background: n === 0 ? "transparent" : typeColor(t.functions.type[t.fn[n]!]!, p.theme) }} aria-hidden="true" />
+              <button
+                type="button"
+                class={n === node ? "stack-here" : ""}
+                onClick={() => p.onSelect(n)}
+                aria-current={n === node ? "true" : undefined}
+              >
+                <span
+                  class="swatch"
+                  style={{
+                    background: isFunction(t.functions.type[t.fn[n]!]!)
+                      ? typeColor(t.functions.type[t.fn[n]!]!, p.theme)
+                      : "transparent",
+                  }}
+                  aria-hidden="true"
+                />
                 <Name text={t.names[t.fn[n]!]!} />
                 <span class="stack-share">{percent(t.total[n]! / (t.sum || 1))}</span>
               </button>
@@ -291,9 +310,15 @@ export function ContextMenu({ tree, node, at, zoomed, actions, onClose }: MenuPr
       </div>
       {item("zoom", "Focus on this frame", () => actions.zoom(node), node === 0)}
       {item("back", "Show everything again", () => actions.reset(), !zoomed)}
-      {item("sandwich", "Callers and callees (sandwich)", () => actions.sandwich(node), node === 0)}
-      {item("search", "Find all occurrences", () => actions.search(node), node === 0)}
-      {item("filter", `Only stacks that end in ${typeName(f.type)}`, () => actions.filterType(node), node === 0 || f.type === "")}
+      {item("sandwich", "Callers and callees (sandwich)", () => actions.sandwich(node), !isFunction(f.type))}
+      {item("search", "Find all occurrences", () => actions.search(node), !isFunction(f.type))}
+      {item("filter", `Only ${f.name}`, () => actions.filterGroup(node), f.type !== "group")}
+      {item(
+        "filter",
+        `Only stacks that end in ${typeName(f.type)}`,
+        () => actions.filterType(node),
+        !isFunction(f.type) || f.type === "",
+      )}
       {item("copy", "Copy name", () => actions.copy(node))}
     </div>
   );

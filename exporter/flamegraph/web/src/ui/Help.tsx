@@ -68,8 +68,9 @@ export function Help({ onClose }: { onClose: () => void }) {
       </div>
       <h3>Reading a flame graph</h3>
       <p class="hint">
-        A frame is as wide as the share of samples in which its function was on the stack; what it called lies below it. Frames side by side are sorted by
-        name, not by time. A frame's own time is what is not covered by frames below it.
+        A frame is as wide as the share of samples in which its function was on the stack; what it called lies below it.
+        Frames side by side are sorted by name, not by time. A frame's own time is what is not covered by frames below
+        it.
       </p>
     </Modal>
   );

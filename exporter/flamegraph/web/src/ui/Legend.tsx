@@ -26,7 +26,9 @@ export function Legend({ tree, focus, theme, only, onOnly }: LegendProps) {
             title="Click to keep only these frames coloured"
             onClick={() => onOnly(only === t.type ? "" : t.type)}
           >
-            <span class="swatch" style={{ background: tree.baseTotal ? "transparent" : typeColor(typeOf(t.type), theme) }} aria-hidden="true" />
+            {!tree.baseTotal && (
+              <span class="swatch" style={{ background: typeColor(typeOf(t.type), theme) }} aria-hidden="true" />
+            )}
             <span class="legend-name">{typeName(t.type)}</span>
             <span class="legend-share">{percent(t.self / sum)}</span>
           </button>

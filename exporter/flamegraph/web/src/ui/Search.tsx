@@ -74,7 +74,13 @@ export function Search({ result, onStep }: SearchProps) {
       </span>
       {view.search !== "" && onStep && (
         <>
-          <button type="button" class="mini" aria-label="Previous match" title="Previous match (Shift+N)" onClick={() => onStep(-1)}>
+          <button
+            type="button"
+            class="mini"
+            aria-label="Previous match"
+            title="Previous match (Shift+N)"
+            onClick={() => onStep(-1)}
+          >
             <Icon name="right" size={12} />
           </button>
           <button type="button" class="mini" aria-label="Next match" title="Next match (N)" onClick={() => onStep(1)}>

@@ -31,7 +31,12 @@ export function DownloadButton() {
     files.map((f) => {
       const query = side(view, base).toString();
       return (
-        <a key={f.path + base} class="menu-item menu-item-two" href={`${f.path}${query ? `?${query}` : ""}`} download={base ? `baseline-${f.path}` : f.path}>
+        <a
+          key={f.path + base}
+          class="menu-item menu-item-two"
+          href={`${f.path}${query ? `?${query}` : ""}`}
+          download={base ? `baseline-${f.path}` : f.path}
+        >
           <span>{f.name}</span>
           <span class="menu-note">{f.note}</span>
         </a>
@@ -91,7 +96,8 @@ export function LinkButton() {
           <CopyField label="This view, exactly these data" text={at + format(still)} onCopied={toast} />
           {view.range.live && <CopyField label="This view, live" text={at + format(view)} onCopied={toast} />}
           <p class="hint">
-            The link holds the whole view: selection, filters, comparison, search and zoom. It works as long as the collector keeps the data.
+            The link holds the whole view: selection, filters, comparison, search and zoom. It works as long as the
+            collector keeps the data.
           </p>
         </>
       )}

@@ -26,7 +26,14 @@ export function health(s: Status): { health: Health; text: string } {
 export function StatusButton({ status, open, onToggle }: { status: Status; open: boolean; onToggle: () => void }) {
   const h = health(status);
   return (
-    <button type="button" class="button" aria-expanded={open} aria-haspopup="dialog" title="Health of the receiver and of this window" onClick={onToggle}>
+    <button
+      type="button"
+      class="button"
+      aria-expanded={open}
+      aria-haspopup="dialog"
+      title="Health of the receiver and of this window"
+      onClick={onToggle}
+    >
       <span class={`dot dot-${h.health}`} aria-hidden="true" />
       <span class="button-text">{h.text}</span>
     </button>
@@ -65,7 +72,9 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
         ))}
         {status.receivers.length === 0 && (
           <Section title="Receiver">
-            <p class="hint">No receiver of this collector tells about itself. Profiles came over the network, or none have come.</p>
+            <p class="hint">
+              No receiver of this collector tells about itself. Profiles came over the network, or none have come.
+            </p>
           </Section>
         )}
         {status.incomplete.length > 0 && (
@@ -129,8 +138,8 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
           <Fact name="Distinct stacks">{count(w.stacks)}</Fact>
           {w.dropped_until !== null && (
             <p class="notice notice-warn">
-              <Icon name="warning" size={14} /> What is older than {clock(w.dropped_until, now)} was dropped: the budget of {bytes(w.budget_bytes)} is
-              used up.
+              <Icon name="warning" size={14} /> What is older than {clock(w.dropped_until, now)} was dropped: the budget
+              of {bytes(w.budget_bytes)} is used up.
             </p>
           )}
         </Section>
@@ -166,7 +175,12 @@ function ReceiverPart({ receiver: r }: { receiver: Receiver }) {
       <div class="tiles">
         <Tile name="Taken" text={count(r.taken)} />
         <Tile name="Delivered" text={count(r.delivered)} note={percent(r.delivered / (r.taken || 1))} />
-        <Tile name="Lost" text={count(sum(r.lost))} note={percent(sum(r.lost) / (r.taken || 1))} bad={lost.length > 0} />
+        <Tile
+          name="Lost"
+          text={count(sum(r.lost))}
+          note={percent(sum(r.lost) / (r.taken || 1))}
+          bad={lost.length > 0}
+        />
       </div>
       {lost.map(([reason, n]) => (
         <Fact key={reason} name={`Lost: ${clean(reason, 60).replaceAll("_", " ")}`}>

@@ -24,7 +24,8 @@ export function TimeControl() {
       const b = bounds(range, status.now, status.window);
       store.go({ range: fixedRange(b.from, b.to) });
     } else {
-      const length = range.from !== null && range.to !== null ? Math.round((range.to - range.from) / 1000) : liveSeconds;
+      const length =
+        range.from !== null && range.to !== null ? Math.round((range.to - range.from) / 1000) : liveSeconds;
       store.go({ range: liveRange(presets.includes(length) ? length : liveSeconds) });
     }
   };
@@ -35,7 +36,11 @@ export function TimeControl() {
         type="button"
         class={`button live ${range.live ? "live-on" : ""}`}
         aria-pressed={range.live}
-        title={range.live ? "Refreshing as data come in. Click to hold still" : "Holding still. Click to follow what comes in"}
+        title={
+          range.live
+            ? "Refreshing as data come in. Click to hold still"
+            : "Holding still. Click to follow what comes in"
+        }
         onClick={toggleLive}
       >
         <span class="live-dot" aria-hidden="true" />

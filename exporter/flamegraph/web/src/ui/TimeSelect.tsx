@@ -63,7 +63,16 @@ export function TimeSelect(p: TimeSelectProps) {
 
   const onKeyDown = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.altKey || e.metaKey) return;
-    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -1e9, End: 1e9 }[e.key];
+    const by = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: 1,
+      ArrowDown: -1,
+      PageUp: 10,
+      PageDown: -10,
+      Home: -1e9,
+      End: 1e9,
+    }[e.key];
     if (by !== undefined) {
       const at = cursor ?? (by > 0 ? p.from - p.step : p.to);
       const next = Math.min(Math.max(at + by * p.step, p.from), p.to - p.step);

@@ -1,13 +1,14 @@
 // The strip above every view: how much there was over the whole window, which part is looked at, and with which part it
 // is compared.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { useAnswer } from "../model/answer";
 import type { HeatmapAnswer } from "../model/api";
-import { ticks } from "../model/axis";
+import { edgeClass, ticks } from "../model/axis";
 import { clock, nanosecondsPer, span, value } from "../model/format";
 import { fixedRange, selection } from "../model/view";
 import { useApp } from "./context";
 import { Icon } from "./icons";
+import { useSize } from "./size";
 import { bounds } from "./TimeControl";
 import { across, type Span, TimeSelect } from "./TimeSelect";
 
@@ -24,23 +25,11 @@ export function Timeline() {
   params.set("columns", String(columns));
   params.set("rows", "1");
   const { data } = useAnswer("heatmap", params, revision, accept);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const { ref: canvas, element, width } = useSize<HTMLCanvasElement>();
 
   useLayoutEffect(() => {
-    const el = canvas.current;
-    if (!el) return;
-    const observe = new ResizeObserver(() => setWidth(el.clientWidth));
-    observe.observe(el);
-    setWidth(el.clientWidth);
-    return () => observe.disconnect();
-  }, [data === null]);
-
-  useLayoutEffect(() => {
-    const el = canvas.current;
-    if (!el || !data || width === 0) return;
-    draw(el, data, width, theme);
-  }, [data, width, theme]);
+    if (element && data && width > 0) draw(element, data, width, theme);
+  }, [element, data, width, theme]);
 
   if (!data || !(data.to > data.from)) return <div class="timeline timeline-empty" />;
   const current = bounds(view.range, data.to, data);
@@ -56,7 +45,8 @@ export function Timeline() {
   const describe = (s: Span) => {
     const v = sum(s);
     const ns = nanosecondsPer(unit);
-    const cpus = ns > 0 && app.type.period_type === "cpu" ? `, ${((v * ns) / 1e6 / (s.to - s.from)).toFixed(2)} CPUs` : "";
+    const cpus =
+      ns > 0 && app.type.period_type === "cpu" ? `, ${((v * ns) / 1e6 / (s.to - s.from)).toFixed(2)} CPUs` : "";
     return `${value(v, unit)}${cpus}`;
   };
   const apply = (s: Span) => {
@@ -73,9 +63,14 @@ export function Timeline() {
   };
   const marks = ticks(data.from, data.to, Math.max(Math.floor(width / 90), 2));
   const dropped = status.window.dropped_until;
-  const lost = dropped !== null && dropped > data.from ? across({ from: data.from, to: dropped }, data.from, data.to) : null;
+  const lost =
+    dropped !== null && dropped > data.from ? across({ from: data.from, to: dropped }, data.from, data.to) : null;
   const column = hover === null ? null : Math.min(Math.floor((hover - data.from) / data.column_ms), columns - 1);
-  const told = marked ?? (column === null ? null : { from: data.from + column * data.column_ms, to: data.from + (column + 1) * data.column_ms });
+  const told =
+    marked ??
+    (column === null
+      ? null
+      : { from: data.from + column * data.column_ms, to: data.from + (column + 1) * data.column_ms });
   const edge = across(current, data.from, data.to);
   const other = base ? across(base, data.from, data.to) : null;
   const mark = marked ? across(marked, data.from, data.to) : null;
@@ -101,22 +96,37 @@ export function Timeline() {
             <div class="timeline-current" style={edge} />
           </>
         )}
-        {view.base && edge && <span class="timeline-letter compare-mark-A" style={{ left: edge.left }}>A</span>}
+        {view.base && edge && (
+          <span class="timeline-letter compare-mark-A" style={{ left: edge.left }}>
+            A
+          </span>
+        )}
         {other && <div class="timeline-base" style={other} />}
-        {other && <span class="timeline-letter compare-mark-B" style={{ left: other.left }}>B</span>}
+        {other && (
+          <span class="timeline-letter compare-mark-B" style={{ left: other.left }}>
+            B
+          </span>
+        )}
         {mark && <div class="timeline-mark" style={mark} />}
-        {column !== null && !marked && <div class="timeline-cursor" style={{ left: `${((column + 0.5) / columns) * 100}%` }} />}
+        {column !== null && !marked && (
+          <div class="timeline-cursor" style={{ left: `${((column + 0.5) / columns) * 100}%` }} />
+        )}
       </TimeSelect>
       <div class="timeline-axis" aria-hidden="true">
         {marks.map((m) => (
-          <span key={m.at} style={{ left: `${((m.at - data.from) / (data.to - data.from)) * 100}%` }}>
+          <span
+            key={m.at}
+            class={edgeClass((m.at - data.from) / (data.to - data.from))}
+            style={{ left: `${((m.at - data.from) / (data.to - data.from)) * 100}%` }}
+          >
             {m.text}
           </span>
         ))}
       </div>
       {told && (
         <div class="timeline-told" aria-hidden="true">
-          {marked ? `${clock(told.from)} – ${clock(told.to)} · ${span(told.to - told.from)}` : clock(told.from)} · {describe(told)}
+          {marked ? `${clock(told.from)} – ${clock(told.to)} · ${span(told.to - told.from)}` : clock(told.from)} ·{" "}
+          {describe(told)}
         </div>
       )}
       {app.pick && (

@@ -39,7 +39,6 @@ interface PopoverProps {
   label: string;
   children: (close: () => void) => ComponentChildren;
   align?: "left" | "right";
-  role?: "dialog" | "menu";
   class?: string;
   name?: string;
 }
@@ -74,14 +73,14 @@ export function Popover(p: PopoverProps) {
         <div
           ref={panel}
           class={`popover popover-${p.align ?? "left"} ${p.class ?? ""}`}
-          role={p.role ?? "dialog"}
+          role="dialog"
           aria-label={p.label}
           tabIndex={-1}
           onKeyDown={(e) => {
             if (e.key === "Escape") {
               e.stopPropagation();
               close();
-            } else if (p.role === "menu") menuKeys(e, panel.current!);
+            }
           }}
         >
           {p.children(close)}
@@ -103,7 +102,8 @@ function keepInside(panel: HTMLElement): void {
 const focusable = "input:not([disabled]), button:not([disabled]), a[href], select, [tabindex='0']";
 
 function focusFirst(panel: HTMLElement): void {
-  const first = panel.querySelector<HTMLElement>("[data-autofocus]") ?? panel.querySelector<HTMLElement>(focusable) ?? panel;
+  const first =
+    panel.querySelector<HTMLElement>("[data-autofocus]") ?? panel.querySelector<HTMLElement>(focusable) ?? panel;
   first.focus({ preventScroll: true });
 }
 
@@ -135,7 +135,15 @@ export async function copy(text: string): Promise<boolean> {
 }
 
 /** CopyField shows text that is meant for elsewhere, and copies it. */
-export function CopyField({ label, text, onCopied }: { label: string; text: string; onCopied: (what: string) => void }) {
+export function CopyField({
+  label,
+  text,
+  onCopied,
+}: {
+  label: string;
+  text: string;
+  onCopied: (what: string) => void;
+}) {
   const id = useId();
   return (
     <div class="copy-field">
@@ -145,7 +153,9 @@ export function CopyField({ label, text, onCopied }: { label: string; text: stri
         <IconButton
           icon="copy"
           label={`Copy: ${label}`}
-          onClick={async () => onCopied((await copy(text)) ? "Copied" : "The browser did not allow copying; select the text")}
+          onClick={async () =>
+            onCopied((await copy(text)) ? "Copied" : "The browser did not allow copying; select the text")
+          }
         />
       </div>
     </div>
@@ -176,7 +186,6 @@ export function Modal(p: { title: string; onClose: () => void; children: Compone
     return () => before?.focus();
   }, []);
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog by itself
     <dialog
       ref={dialog}
       class={`modal ${p.class ?? ""}`}
@@ -197,9 +206,9 @@ export function Modal(p: { title: string; onClose: () => void; children: Compone
 }
 
 /** Name shows text from a profile: its direction stays its own affair. */
-export function Name({ text, class: c }: { text: string; class?: string }) {
+export function Name({ text, class: c, title }: { text: string; class?: string; title?: string }) {
   return (
-    <bdi class={c} dir="ltr">
+    <bdi class={c} dir="ltr" title={title}>
       {text}
     </bdi>
   );

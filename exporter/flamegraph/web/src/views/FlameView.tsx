@@ -4,10 +4,11 @@ import { buildTree, findAll, matcher, path, type Tree } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, type Flame } from "../model/api";
 import { count, percent } from "../model/format";
+import { brief } from "../model/text";
 import { selection } from "../model/view";
+import { IconButton, Name } from "../ui/common";
 import { useApp } from "../ui/context";
 import { Breadcrumbs, Details } from "../ui/Frame";
-import { IconButton } from "../ui/common";
 import { Icon } from "../ui/icons";
 import { Legend } from "../ui/Legend";
 import { frameActions, GraphPane } from "./GraphPane";
@@ -16,6 +17,7 @@ import { frameActions, GraphPane } from "./GraphPane";
 export function useFlame() {
   const { view, revision } = useApp();
   const params = selection(view);
+  params.set("group", view.group);
   if (view.lines) params.set("lines", "1");
   const full = useAnswer<Flame>("flamegraph", params, revision, checkFlame);
   const deeper = new URLSearchParams(params);
@@ -96,16 +98,21 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
         />
         {tree.pruned.nodes > 0 && (
           <p class="flame-note">
-            {count(tree.pruned.nodes)} of the narrowest frames are left out here ({percent(tree.pruned.self / (tree.sum || 1))} of own time); zooming in
-            brings them.
+            {count(tree.pruned.nodes)} of the narrowest frames are left out here (
+            {percent(tree.pruned.self / (tree.sum || 1))} of own time); zooming in brings them.
           </p>
         )}
       </div>
       {view.panel && (
-        <aside class="panel" aria-label="Details">
+        <aside class={`panel ${cursor < 0 ? "panel-idle" : ""}`} aria-label="Details">
           <div class="panel-head">
             <span>Details</span>
-            <IconButton icon="close" label="Hide the details" class="button-bare" onClick={() => store.adjust({ panel: false })} />
+            <IconButton
+              icon="close"
+              label="Hide the details"
+              class="button-bare"
+              onClick={() => store.adjust({ panel: false })}
+            />
           </div>
           <div class="panel-body" tabIndex={0} role="region" aria-label="Details of the selected frame">
             {cursor >= 0 ? (
@@ -116,7 +123,12 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
                 theme={theme}
                 focus={focus}
                 actions={actions}
-                onSelect={(n) => store.adjust({ node: tree.id[n]!, ...(path(tree, focus).includes(n) || n >= focus ? {} : { focus: "" }) })}
+                onSelect={(n) =>
+                  store.adjust({
+                    node: tree.id[n]!,
+                    ...(path(tree, focus).includes(n) || n >= focus ? {} : { focus: "" }),
+                  })
+                }
               />
             ) : (
               <Hottest tree={tree} onSelect={(n) => store.adjust({ node: tree.id[n]! })} />
@@ -151,9 +163,10 @@ function Hottest({ tree, onSelect }: { tree: Tree; onSelect: (node: number) => v
         {top.map((n) => (
           <li key={tree.id[n]}>
             <button type="button" onClick={() => onSelect(n)}>
-              <bdi dir="ltr" class="hottest-name">
-                {tree.names[tree.fn[n]!]}
-              </bdi>
+              <Name
+                class="hottest-name"
+                text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 34)}
+              />
               <span class="hottest-share">{percent(tree.self[n]! / (tree.sum || 1))}</span>
               <span class="hottest-bar" aria-hidden="true">
                 <span style={{ width: `${(100 * tree.self[n]!) / most}%` }} />

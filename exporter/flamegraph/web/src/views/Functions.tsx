@@ -6,6 +6,7 @@ import { useAnswer } from "../model/answer";
 import { checkTable, type FunctionTable } from "../model/api";
 import { count, factor, percent, points, value } from "../model/format";
 import { buildRows, type Row, sortRows } from "../model/rows";
+import { brief } from "../model/text";
 import { type SortKey, selection } from "../model/view";
 import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
@@ -68,7 +69,14 @@ export function Functions(p: FunctionsProps) {
   const onKeyDown = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.altKey || e.metaKey || (e.target as HTMLElement).tagName === "BUTTON") return;
     const page = Math.max(Math.floor(window.height / rowHeight) - 2, 1);
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: at + page, PageUp: at - page };
+    const moves: Record<string, number> = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: rows.length - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+    };
     const to = moves[e.key];
     if (to !== undefined && rows.length > 0) {
       const next = Math.min(Math.max(to, 0), rows.length - 1);
@@ -86,17 +94,29 @@ export function Functions(p: FunctionsProps) {
   const head = (key: SortKey, text: string, title: string, numeric = true) => {
     const on = view.sort === key;
     return (
-      <th scope="col" class={numeric ? "num" : ""} aria-sort={on ? (view.ascending !== (key === "name") ? "ascending" : "descending") : "none"}>
-        <button type="button" title={title} onClick={() => store.adjust({ sort: key, ascending: on ? !view.ascending : false })}>
+      <th
+        scope="col"
+        class={numeric ? "num" : ""}
+        aria-sort={on ? (view.ascending !== (key === "name") ? "ascending" : "descending") : "none"}
+      >
+        <button
+          type="button"
+          title={title}
+          onClick={() => store.adjust({ sort: key, ascending: on ? !view.ascending : false })}
+        >
           {text}
-          <span class={`sort ${on ? "sort-on" : ""} ${on && view.ascending !== (key === "name") ? "sort-up" : ""}`} aria-hidden="true">
+          <span
+            class={`sort ${on ? "sort-on" : ""} ${on && view.ascending !== (key === "name") ? "sort-up" : ""}`}
+            aria-hidden="true"
+          >
             <Icon name="down" size={11} />
           </span>
         </button>
       </th>
     );
   };
-  const columns = 3 + (diff ? 3 : 0);
+  const mostSelf = useMemo(() => rows.reduce((a, r) => Math.max(a, r.selfShare), 0), [rows]);
+  const mostTotal = useMemo(() => rows.reduce((a, r) => Math.max(a, r.totalShare), 0), [rows]);
   return (
     <div
       ref={box}
@@ -113,7 +133,7 @@ export function Functions(p: FunctionsProps) {
             {head("name", "Function", "Sort by name", false)}
             {head("self", "Self", "Sort by own value: what was spent in the function itself")}
             {diff && !p.compact && (
-              <th scope="col" class="num">
+              <th scope="col" class="num num-base">
                 Self, baseline
               </th>
             )}
@@ -130,11 +150,10 @@ export function Functions(p: FunctionsProps) {
         <tbody>
           {first > 0 && (
             <tr aria-hidden="true" style={{ height: `${first * rowHeight}px` }}>
-              <td colSpan={columns} />
+              <td />
             </tr>
           )}
           {rows.slice(first, last).map((r, i) => (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the table's
             <tr
               key={r.key}
               aria-rowindex={first + i + 2}
@@ -147,56 +166,85 @@ export function Functions(p: FunctionsProps) {
                 <div class="fn-cell">
                   <Swatch type={r.type} theme={theme} />
                   <span class="visually-hidden">{typeName(r.type)}: </span>
-                  <Name class="fn-name" text={r.name} />
+                  <Name class="fn-name" title={r.name} text={p.compact ? brief(r.name, r.type, 36) : r.name} />
                   {!p.compact && r.source && <Name class="fn-source" text={r.source} />}
                   <span class="fn-actions">
                     {!p.compact && (
-                      <button type="button" tabIndex={-1} class="mini" title="Callers and callees (Enter)" aria-label={`Sandwich: ${r.name}`} onClick={() => p.onOpen(r)}>
+                      <button
+                        type="button"
+                        tabIndex={-1}
+                        class="mini"
+                        title="Callers and callees (Enter)"
+                        aria-label={`Sandwich: ${r.name}`}
+                        onClick={() => p.onOpen(r)}
+                      >
                         <Icon name="sandwich" size={14} />
                       </button>
                     )}
-                    <button type="button" tabIndex={-1} class="mini" title="Find in the flame graph (F)" aria-label={`Find in the flame graph: ${r.name}`} onClick={() => p.onFind(r)}>
+                    <button
+                      type="button"
+                      tabIndex={-1}
+                      class="mini"
+                      title="Find in the flame graph (F)"
+                      aria-label={`Find in the flame graph: ${r.name}`}
+                      onClick={() => p.onFind(r)}
+                    >
                       <Icon name="flame" size={14} />
                     </button>
                   </span>
                 </div>
               </td>
-              <Cell share={r.selfShare} text={value(r.self, unit)} bar={!p.compact} />
-              {diff && !p.compact && <Cell share={p.answer.data!.base_total ? r.baseSelf / p.answer.data!.base_total : 0} text={value(r.baseSelf, unit)} bar={false} />}
+              <Cell share={r.selfShare} most={mostSelf} text={value(r.self, unit)} bar={!p.compact} />
+              {diff && !p.compact && (
+                <Cell
+                  share={p.answer.data!.base_total ? r.baseSelf / p.answer.data!.base_total : 0}
+                  most={0}
+                  text={value(r.baseSelf, unit)}
+                  bar={false}
+                />
+              )}
               {diff && <Diff diff={r.selfDiff} now={r.self} base={r.baseSelf} data={p.answer.data!} />}
-              {!(p.compact && diff) && <Cell share={r.totalShare} text={value(r.total, unit)} bar={!p.compact} />}
+              {!(p.compact && diff) && (
+                <Cell share={r.totalShare} most={mostTotal} text={value(r.total, unit)} bar={!p.compact} />
+              )}
               {diff && !p.compact && <Diff diff={r.totalDiff} now={r.total} base={r.baseTotal} data={p.answer.data!} />}
             </tr>
           ))}
           {last < rows.length && (
             <tr aria-hidden="true" style={{ height: `${(rows.length - last) * rowHeight}px` }}>
-              <td colSpan={columns} />
+              <td />
             </tr>
           )}
         </tbody>
       </table>
       {rows.length === 0 && p.answer.data && (
-        <p class="hint pad">{view.search ? "No function, file or mapping matches the search." : "No functions in this selection."}</p>
+        <p class="hint pad">
+          {view.search ? "No function, file or mapping matches the search." : "No functions in this selection."}
+        </p>
       )}
       {p.answer.data && p.answer.data.more > 0 && (
         <p class="hint pad">
-          The first {count(p.answer.data.functions.key.length)} by {view.sort}; {count(p.answer.data.more)} more. Search or filter to see them.
+          The first {count(p.answer.data.functions.key.length)} by {view.sort}; {count(p.answer.data.more)} more. Search
+          or filter to see them.
         </p>
       )}
     </div>
   );
 }
 
-function Cell({ share, text, bar }: { share: number; text: string; bar: boolean }) {
+/** Cell is a share with its value; the bar is as long as the biggest of the column lets it be. */
+function Cell({ share, most, text, bar }: { share: number; most: number; text: string; bar: boolean }) {
   return (
     <td class="num">
-      {bar && (
-        <span class="cell-bar" aria-hidden="true">
-          <span style={{ width: `${Math.min(share * 100, 100)}%` }} />
-        </span>
-      )}
-      <span class="cell-share">{percent(share)}</span>
-      {bar && <span class="cell-value">{text}</span>}
+      <span class={`cell ${most === 0 ? "cell-base" : ""}`}>
+        {bar && (
+          <span class="cell-bar" aria-hidden="true">
+            <span style={{ width: `${Math.min((share / (most || 1)) * 100, 100)}%` }} />
+          </span>
+        )}
+        <span class="cell-share">{percent(share)}</span>
+        {bar && <span class="cell-value">{text}</span>}
+      </span>
     </td>
   );
 }

@@ -16,7 +16,14 @@ export function frameActions(app: App, tree: Tree): FrameActions {
     reset: () => store.go({ focus: "" }),
     sandwich: (n) => store.go({ tab: "sandwich", function: tree.functions.key[fn(n)]!, focus: "", node: "" }),
     search: (n) => store.go({ search: tree.functions.name[fn(n)]!.slice(0, 200) }),
-    copy: async (n) => toast((await copy(copyable(tree.functions.name[fn(n)]!))) ? "Name copied" : "The browser did not allow copying"),
+    copy: async (n) =>
+      toast((await copy(copyable(tree.functions.name[fn(n)]!))) ? "Name copied" : "The browser did not allow copying"),
+    filterGroup: (n) => {
+      store.go((v) => {
+        const f = { key: v.group, value: tree.functions.name[fn(n)]!, not: false };
+        return { filters: [...v.filters.filter((g) => g.key !== f.key), f], focus: "", node: "" };
+      });
+    },
     filterType: (n) => {
       const f = { key: "frame_type", value: tree.functions.type[fn(n)]!, not: false };
       store.go((v) => ({ filters: [...v.filters.filter((g) => g.key !== f.key), f], focus: "", node: "" }));
@@ -63,10 +70,24 @@ export function GraphPane({ tree, flip, matches, only, label }: GraphPaneProps) 
         onHover={onHover}
       />
       {hover && !menu && hover.node < hover.tree.size && (
-        <Tooltip tree={hover.tree} node={hover.node} unit={unit} theme={theme} focus={hover.tree === tree ? focus : 0} at={hover.at} />
+        <Tooltip
+          tree={hover.tree}
+          node={hover.node}
+          unit={unit}
+          theme={theme}
+          focus={hover.tree === tree ? focus : 0}
+          at={hover.at}
+        />
       )}
       {menu && (
-        <ContextMenu tree={menu.tree} node={menu.node} at={menu.at} zoomed={focus > 0} actions={frameActions(app, menu.tree)} onClose={closeMenu} />
+        <ContextMenu
+          tree={menu.tree}
+          node={menu.node}
+          at={menu.at}
+          zoomed={focus > 0}
+          actions={frameActions(app, menu.tree)}
+          onClose={closeMenu}
+        />
       )}
     </>
   );

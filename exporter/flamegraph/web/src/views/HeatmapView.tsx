@@ -1,14 +1,18 @@
 // The tab of the heatmap: a column is a slice of the range, its cells go from the beginning of the slice upwards. A marked
 // range becomes the range of all views.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { heat, type Theme } from "../graph/colors";
-import type { Answer } from "../model/answer";
-import type { HeatmapAnswer } from "../model/api";
-import { ticks } from "../model/axis";
-import { clock, span, value } from "../model/format";
-import { fixedRange } from "../model/view";
+import { type Answer, useAnswer, useDelayed } from "../model/answer";
+import { checkTable, type FunctionTable, type HeatmapAnswer } from "../model/api";
+import { edgeClass, ticks } from "../model/axis";
+import { clock, percent, span, value } from "../model/format";
+import { buildRows, sortRows } from "../model/rows";
+import { fixedRange, selection } from "../model/view";
+import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
+import { Swatch } from "../ui/Frame";
 import { Icon } from "../ui/icons";
+import { useSize } from "../ui/size";
 import { across, type Span, TimeSelect } from "../ui/TimeSelect";
 
 interface HeatmapProps {
@@ -19,44 +23,40 @@ export function HeatmapView({ answer }: HeatmapProps) {
   const { store, view, unit, theme } = useApp();
   const [marked, setMarked] = useState<Span | null>(null);
   const [hover, setHover] = useState<{ at: number; x: number; y: number } | null>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 0 });
+  const { ref: canvas, element, width, height } = useSize<HTMLCanvasElement>();
   const data = answer.data;
 
   useLayoutEffect(() => {
-    const el = canvas.current;
-    if (!el) return;
-    const read = () => setSize({ width: el.clientWidth, height: el.clientHeight });
-    const observe = new ResizeObserver(read);
-    observe.observe(el);
-    read();
-    return () => observe.disconnect();
-  }, [data === null]);
-
-  useLayoutEffect(() => {
-    if (canvas.current && data && size.width > 0) draw(canvas.current, data, size, theme);
-  }, [data, size, theme]);
+    if (element && data && width > 0) draw(element, data, { width, height }, theme);
+  }, [element, data, width, height, theme]);
 
   if (!data || !(data.to > data.from)) return <div class="heatmap-view" />;
   const columns = new Float64Array(data.columns);
   for (const [c, , v] of data.values) if (c >= 0 && c < columns.length) columns[c] = columns[c]! + v;
-  const sum = (s: Span) => columns.reduce((a, v, i) => (data.from + (i + 0.5) * data.column_ms >= s.from && data.from + (i + 0.5) * data.column_ms < s.to ? a + v : a), 0);
+  const sum = (s: Span) =>
+    columns.reduce(
+      (a, v, i) =>
+        data.from + (i + 0.5) * data.column_ms >= s.from && data.from + (i + 0.5) * data.column_ms < s.to ? a + v : a,
+      0,
+    );
   const whole = columns.reduce((a, v) => a + v, 0) || 1;
   const describe = (s: Span) => `${value(sum(s), unit)}, ${Math.round((100 * sum(s)) / whole)}% of what is here`;
   const show = (s: Span, tab: typeof view.tab) => {
     setMarked(null);
     store.go({ range: fixedRange(s.from, s.to), tab });
   };
-  const marks = ticks(data.from, data.to, Math.max(Math.floor(size.width / 100), 2));
+  const marks = ticks(data.from, data.to, Math.max(Math.floor(width / 100), 2));
   const box = marked ? across(marked, data.from, data.to) : null;
-  const cell = hover && size.height > 0 ? cellAt(data, hover, canvas.current!) : null;
+  const cell = hover && element ? cellAt(data, hover, element) : null;
   const legend = [0.02, 0.15, 0.3, 0.5, 0.75, 1];
   return (
     <div class="heatmap-view">
       <div class="heatmap-top">
         <p class="hint">
           Each column is {span(data.column_ms)}, bottom to top. Drag, or use the arrow keys with Shift, to mark a range.
-          {data.untimed > 0 && <> {value(data.untimed, unit)} came without times of their own and lies in the lowest row.</>}
+          {data.untimed > 0 && (
+            <> {value(data.untimed, unit)} came without times of their own and lies in the lowest row.</>
+          )}
         </p>
         <div class="heatmap-legend" role="img" aria-label={`Colours: from 0 to ${value(data.max, unit)} in one cell`}>
           <span>0</span>
@@ -85,11 +85,21 @@ export function HeatmapView({ answer }: HeatmapProps) {
           onApply={(s, byKey) => (byKey ? show(s, "flame") : setMarked(s))}
         >
           <canvas ref={canvas} class="heatmap-canvas" aria-hidden="true" />
-          {box && <div class="heatmap-mark" style={box} />}
+          {box && (
+            <>
+              <div class="timeline-shade" style={{ left: "0", width: box.left }} />
+              <div class="timeline-shade" style={{ left: `calc(${box.left} + ${box.width})`, right: "0" }} />
+              <div class="heatmap-mark" style={box} />
+            </>
+          )}
         </TimeSelect>
         <div class="heatmap-axis" aria-hidden="true">
           {marks.map((m) => (
-            <span key={m.at} style={{ left: `${((m.at - data.from) / (data.to - data.from)) * 100}%` }}>
+            <span
+              key={m.at}
+              class={edgeClass((m.at - data.from) / (data.to - data.from))}
+              style={{ left: `${((m.at - data.from) / (data.to - data.from)) * 100}%` }}
+            >
               {m.text}
             </span>
           ))}
@@ -134,14 +144,82 @@ export function HeatmapView({ answer }: HeatmapProps) {
           Nothing marked
         </div>
       )}
+      {marked ? <Hottest marked={marked} all={{ from: data.from, to: data.to }} /> : <div class="heatmap-hottest" />}
       {cell && !marked && (
-        <div class="tooltip tooltip-small" style={{ translate: `${Math.min(hover!.x + 12, window.innerWidth - 220)}px ${hover!.y + 14}px` }}>
+        <div
+          class="tooltip tooltip-small"
+          style={{ translate: `${Math.min(hover!.x + 12, window.innerWidth - 220)}px ${hover!.y + 14}px` }}
+        >
           <strong>{value(cell.value, unit)}</strong> at {clock(cell.at, undefined, data.row_ms < 1000)}
           <br />
           {span(data.column_ms)} from {clock(cell.column)}: {value(cell.sum, unit)}
         </div>
       )}
     </div>
+  );
+}
+
+/** Hottest says which functions a marked range has more of than the rest: what made the spike. */
+function Hottest({ marked, all }: { marked: Span; all: Span }) {
+  const { store, view, theme, unit } = useApp();
+  // What is asked while a hand still drags would be many questions.
+  const settled = useDelayed(marked, 150);
+  const params = selection({
+    ...view,
+    range: fixedRange(settled.from, settled.to),
+    base: { range: fixedRange(all.from, all.to), filters: view.filters },
+  });
+  params.set("limit", "1000");
+  const { data } = useAnswer<FunctionTable>("table", params, 0, checkTable);
+  const rows = useMemo(() => (data ? sortRows(buildRows(data, null), "diff", false).slice(0, 6) : []), [data]);
+  if (!data) return <div class="heatmap-hottest" />;
+  return (
+    <table class="plain heatmap-hottest">
+      <thead>
+        <tr>
+          <th scope="col">More here than elsewhere</th>
+          <th scope="col" class="num">
+            Self, here
+          </th>
+          <th scope="col" class="num">
+            Of the marked range
+          </th>
+          <th scope="col" class="num">
+            Of all of this
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((r) => (
+          <tr key={r.key}>
+            <td>
+              <button
+                type="button"
+                class="row-button"
+                title="Callers and callees"
+                onClick={() =>
+                  store.go({
+                    tab: "sandwich",
+                    function: r.key,
+                    range: fixedRange(marked.from, marked.to),
+                    focus: "",
+                    node: "",
+                  })
+                }
+              >
+                <Swatch type={r.type} theme={theme} />
+                <Name text={r.name} />
+              </button>
+            </td>
+            <td class="num">{value(r.self, unit)}</td>
+            <td class="num">
+              <strong>{percent(r.selfShare)}</strong>
+            </td>
+            <td class="num">{percent(r.baseSelf / (data.base_total || 1))}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
@@ -170,11 +248,11 @@ function draw(el: HTMLCanvasElement, data: HeatmapAnswer, size: { width: number;
   ctx.fillRect(0, 0, size.width, size.height);
   const w = size.width / data.columns;
   const h = size.height / data.rows;
-  const gap = w > 4 && h > 4 ? 1 : 0;
+  const gap = w > 8 && h > 8 ? 1 : 0;
   const most = data.max || 1;
   for (const [c, row, v] of data.values) {
     if (c < 0 || c >= data.columns || row < 0 || row >= data.rows) continue;
     ctx.fillStyle = heat(v / most, theme);
-    ctx.fillRect(c * w, size.height - (row + 1) * h, w - gap + (gap ? 0 : 0.3), h - gap);
+    ctx.fillRect(c * w, size.height - (row + 1) * h, w - gap + (gap ? 0 : 0.3), h - gap + (gap ? 0 : 0.3));
   }
 }

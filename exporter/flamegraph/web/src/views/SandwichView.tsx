@@ -20,14 +20,21 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
   const ask = (which: string) => {
     if (key === "") return null;
     const p = selection(view);
+    p.set("group", view.group);
     p.set("view", which);
     p.set("function", key);
     return p;
   };
   const callers = useAnswer<Flame>("flamegraph", ask("callers"), revision, checkFlame);
   const callees = useAnswer<Flame>("flamegraph", ask("callees"), revision, checkFlame);
-  const above = useMemo(() => (callers.data ? buildTree(callers.data, view.widths) : null), [callers.data, view.widths]);
-  const below = useMemo(() => (callees.data ? buildTree(callees.data, view.widths) : null), [callees.data, view.widths]);
+  const above = useMemo(
+    () => (callers.data ? buildTree(callers.data, view.widths) : null),
+    [callers.data, view.widths],
+  );
+  const below = useMemo(
+    () => (callees.data ? buildTree(callees.data, view.widths) : null),
+    [callees.data, view.widths],
+  );
   const names = answer.data?.functions.name ?? [];
   const middle = below ?? above;
   const error = callers.error ?? callees.error;
@@ -52,7 +59,8 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
             <Name class="sandwich-name" text={middle.names[middle.fn[0]!]!} />
             <span class="sandwich-type">{typeName(middle.functions.type[middle.fn[0]!]!)}</span>
             <span class="sandwich-numbers">
-              total <strong>{percent(middle.total[0]! / (answer.data?.total || middle.sum || 1))}</strong> {value(middle.total[0]!, unit)}
+              total <strong>{percent(middle.total[0]! / (answer.data?.total || middle.sum || 1))}</strong>{" "}
+              {value(middle.total[0]!, unit)}
               {below && (
                 <>
                   {" "}
@@ -60,7 +68,14 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
                 </>
               )}
               {middle.baseTotal && answer.data && (
-                <> · {points(middle.total[0]! / (answer.data.total || 1) - middle.baseTotal[0]! / (answer.data.base_total || 1))} points</>
+                <>
+                  {" "}
+                  ·{" "}
+                  {points(
+                    middle.total[0]! / (answer.data.total || 1) - middle.baseTotal[0]! / (answer.data.base_total || 1),
+                  )}{" "}
+                  points
+                </>
               )}
             </span>
             {view.focus !== "" && (
@@ -86,7 +101,13 @@ function Half({ tree, flip, title, empty }: { tree: Tree; flip: boolean; title: 
     <section class={`sandwich-half ${flip ? "sandwich-above" : ""}`} aria-label={title}>
       <h2 class="sandwich-title">{title}</h2>
       {tree.size > 1 ? (
-        <GraphPane tree={tree} flip={flip} matches={found && found.count > 0 ? found.functions : null} only="" label={`${title}: arrow keys move between frames`} />
+        <GraphPane
+          tree={tree}
+          flip={flip}
+          matches={found && found.count > 0 ? found.functions : null}
+          only=""
+          label={`${title}: arrow keys move between frames`}
+        />
       ) : (
         <p class="hint pad">{empty}</p>
       )}
