@@ -264,10 +264,10 @@ function Body({ app, canStep, onStep, step, onRetry }: BodyProps) {
   const result = useSearch(app);
   return (
     <>
-      <div class="toolbar">
+      <section class="toolbar" aria-label="Filters and search">
         <Filters />
         <Search result={result} onStep={canStep ? (by) => step.current?.(by) : null} />
-      </div>
+      </section>
       <Timeline />
       {app.view.tab === "flame" && <FlamePart app={app} onStep={onStep} onRetry={onRetry} />}
       {(app.view.tab === "table" || app.view.tab === "sandwich") && <FunctionsPart app={app} onRetry={onRetry} />}
@@ -422,8 +422,8 @@ function Tabbed({ app, total, loading, error, onRetry, options, children }: Tabb
   };
   return (
     <>
-      <div class="tabs-row">
-        <div class="tabs" role="tablist" aria-label="Views" ref={list} onKeyDown={onKeyDown}>
+      <section class="tabs-row" aria-label="Views">
+        <div class="tabs" role="tablist" aria-label="View" ref={list} onKeyDown={onKeyDown}>
           {tabNames.map((t) => (
             <button
               key={t.tab}
@@ -444,7 +444,7 @@ function Tabbed({ app, total, loading, error, onRetry, options, children }: Tabb
         <span class="spacer" />
         {total && !view.base && <Summary total={total} unit={unit} cpu={type.period_type === "cpu"} />}
         {options}
-      </div>
+      </section>
       <CompareBar total={total?.value ?? null} baseTotal={total?.base ?? null} />
       <main class="main">
         <div class="view" id="view" role="tabpanel" aria-labelledby={`tab-${view.tab}`}>

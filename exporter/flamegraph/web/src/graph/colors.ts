@@ -10,20 +10,20 @@ interface Hue {
   h: number;
 }
 
-/** What is likely to share a stack lies far apart in lightness as well as in hue. */
+/** Chosen so that any two are told apart with every kind of colour vision; the tests say how far. */
 const hues: Record<string, Hue> = {
-  kernel: { name: "Kernel", l: 0.7, c: 0.055, h: 262 },
-  native: { name: "Native", l: 0.84, c: 0.105, h: 70 },
-  go: { name: "Go", l: 0.82, c: 0.085, h: 212 },
-  cpython: { name: "Python", l: 0.76, c: 0.105, h: 250 },
-  jvm: { name: "JVM", l: 0.76, c: 0.115, h: 38 },
-  v8js: { name: "JavaScript", l: 0.9, c: 0.12, h: 102 },
-  ruby: { name: "Ruby", l: 0.7, c: 0.125, h: 18 },
-  php: { name: "PHP", l: 0.8, c: 0.075, h: 290 },
-  perl: { name: "Perl", l: 0.79, c: 0.08, h: 178 },
-  beam: { name: "Erlang", l: 0.76, c: 0.1, h: 345 },
-  dotnet: { name: ".NET", l: 0.7, c: 0.11, h: 308 },
-  unknown: { name: "Unknown", l: 0.83, c: 0.006, h: 260 },
+  kernel: { name: "Kernel", l: 0.67, c: 0.03, h: 244 },
+  native: { name: "Native", l: 0.835, c: 0.109, h: 80 },
+  go: { name: "Go", l: 0.884, c: 0.075, h: 202 },
+  cpython: { name: "Python", l: 0.722, c: 0.135, h: 260 },
+  jvm: { name: "JVM", l: 0.756, c: 0.116, h: 50 },
+  v8js: { name: "JavaScript", l: 0.93, c: 0.135, h: 103 },
+  ruby: { name: "Ruby", l: 0.676, c: 0.105, h: 35 },
+  php: { name: "PHP", l: 0.792, c: 0.1, h: 283 },
+  perl: { name: "Perl", l: 0.747, c: 0.074, h: 164 },
+  beam: { name: "Erlang", l: 0.777, c: 0.071, h: 329 },
+  dotnet: { name: ".NET", l: 0.724, c: 0.135, h: 322 },
+  unknown: { name: "Unknown", l: 0.834, c: 0.006, h: 255 },
 };
 
 /** typeOf maps what a profile says onto a runtime that has a colour. */
@@ -38,7 +38,7 @@ export function typeLabel(type: string): string {
   return hues[typeOf(type)]!.name;
 }
 
-const dark: Record<Theme, number> = { light: 0, dark: -0.075 };
+const dark: Record<Theme, number> = { light: 0, dark: -0.06 };
 
 function channel(v: number): number {
   const c = Math.min(Math.max(v, 0), 1);

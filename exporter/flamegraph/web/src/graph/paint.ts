@@ -25,7 +25,7 @@ export const looks: Record<Theme, Omit<Look, "font">> = {
     background: "#ffffff",
     text: "#14171c",
     dimmed: "#eceef2",
-    dimmedText: "#6b7280",
+    dimmedText: "#5f6875",
     crowd: "#c4c9d2",
     match: "#a3269b",
   },
@@ -124,7 +124,7 @@ export class Palette {
         t.functions.name[fn]!.slice(0, 200) + t.functions.mapping[fn]!.slice(0, 200),
         this.theme,
       );
-      if (!isFunction(t.functions.type[fn]!)) color = this.theme === "light" ? "#dfe3ea" : "#8b93a3";
+      if (!isFunction(t.functions.type[fn]!)) color = this.theme === "light" ? "#dfe3ea" : "#7f8899";
       this.byFunction[fn] = color;
     }
     return color;

@@ -194,9 +194,9 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
   const shown = stack.length > 40 ? [...stack.slice(0, 8), -1, ...stack.slice(-24)] : stack;
   return (
     <>
-      <h2 class="details-name">
+      <h3 class="details-name">
         <Name text={f.name} />
-      </h2>
+      </h3>
       {f.system && <Name class="frame-source" text={f.system} />}
       <Where {...p} />
       <Numbers {...p} />

@@ -62,11 +62,11 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
         onClose();
       }}
     >
-      <header class="drawer-head">
+      <div class="drawer-head">
         <h2>Status</h2>
         <IconButton icon="close" label="Close the status" class="button-bare" onClick={onClose} />
-      </header>
-      <div class="drawer-body">
+      </div>
+      <div class="drawer-body" tabIndex={0} role="region" aria-label="Details of the status">
         {status.receivers.map((r) => (
           <ReceiverPart key={r.name} receiver={r} />
         ))}

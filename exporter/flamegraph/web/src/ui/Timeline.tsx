@@ -75,7 +75,7 @@ export function Timeline() {
   const other = base ? across(base, data.from, data.to) : null;
   const mark = marked ? across(marked, data.from, data.to) : null;
   return (
-    <div class={`timeline ${app.pick ? "timeline-pick" : ""}`}>
+    <section class={`timeline ${app.pick ? "timeline-pick" : ""}`} aria-label="Timeline">
       <TimeSelect
         from={data.from}
         to={data.to}
@@ -137,7 +137,7 @@ export function Timeline() {
           </button>
         </div>
       )}
-    </div>
+    </section>
   );
 }
 

@@ -106,7 +106,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
       {view.panel && (
         <aside class={`panel ${cursor < 0 ? "panel-idle" : ""}`} aria-label="Details">
           <div class="panel-head">
-            <span>Details</span>
+            <h2>Details</h2>
             <IconButton
               icon="close"
               label="Hide the details"

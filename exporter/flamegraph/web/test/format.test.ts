@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ticks } from "../src/model/axis";
+import {
+  bytes,
+  clock,
+  factor,
+  nanoseconds,
+  nanosecondsPer,
+  parseClock,
+  percent,
+  points,
+  samples,
+  span,
+  value,
+} from "../src/model/format";
+
+test("durations", () => {
+  const cases: [number, string][] = [
+    [0, "0 s"],
+    [0.5, "0.50 ns"],
+    [1500, "1.50 µs"],
+    [20408163, "20.4 ms"],
+    [999.6e6, "1.00 s"],
+    [87.25e9, "87.3 s"],
+    [599e9, "599 s"],
+    [600e9, "10 min"],
+    [61 * 60e9 + 4e9, "1 h 1 min"],
+    [7200e9, "2 h"],
+    [754e9, "12 min 34 s"],
+  ];
+  for (const [ns, text] of cases) assert.equal(nanoseconds(ns), text);
+});
+
+test("shares", () => {
+  assert.equal(percent(0), "0%");
+  assert.equal(percent(1), "100%");
+  assert.equal(percent(0.99999), "100.00%");
+  assert.equal(percent(0.4521), "45.2%");
+  assert.equal(percent(0.00314), "0.31%");
+  assert.equal(percent(0.00001), "<0.01%");
+  assert.equal(percent(Number.NaN), "–");
+});
+
+test("differences have their sign", () => {
+  assert.equal(points(0.031), "+3.1");
+  assert.equal(points(-0.0031), "−0.31");
+  assert.equal(points(0.00001), "±0");
+  assert.equal(factor(0.2, 0.1), "×2.00");
+  assert.equal(factor(0.1, 0), "new");
+  assert.equal(factor(0, 0.1), "gone");
+  assert.equal(factor(0, 0), "–");
+  assert.equal(factor(1, 1e-9), ">×1000");
+});
+
+test("values stand for time where they do", () => {
+  const cpu = { unit: "count", period: 20_000_000, periodUnit: "nanoseconds" };
+  assert.equal(nanosecondsPer(cpu), 20_000_000);
+  assert.equal(value(100, cpu), "2.00 s");
+  assert.equal(samples(1, cpu), "1 sample");
+  assert.equal(samples(4271, cpu), "4,271 samples");
+  const alloc = { unit: "bytes", period: 524288, periodUnit: "bytes" };
+  assert.equal(value(1536 * 1024, alloc), "1.50 MiB");
+  assert.equal(samples(5, alloc), "");
+  assert.equal(value(12345, { unit: "count", period: 0, periodUnit: "" }), "12,345");
+  assert.equal(value(3, { unit: "widgets", period: 0, periodUnit: "" }), "3 widgets");
+  assert.equal(bytes(134217728), "128 MiB");
+  assert.equal(bytes(1023), "1,023 B");
+});
+
+test("spans", () => {
+  assert.deepEqual([150, 1500, 60_000, 300_000, 330_000, 5400_000 * 2].map(span), [
+    "150 ms",
+    "1.5 s",
+    "60 s",
+    "5 min",
+    "5 min 30 s",
+    "3 h",
+  ]);
+});
+
+test("typed times are read as they are written", () => {
+  const now = new Date(2026, 10, 20, 14, 6, 30).getTime();
+  assert.equal(parseClock("now", now), now);
+  assert.equal(parseClock("-90s", now), now - 90_000);
+  assert.equal(parseClock(" -5 m", now), now - 300_000);
+  assert.equal(parseClock("-1h", now), now - 3600_000);
+  assert.equal(parseClock("14:03", now), new Date(2026, 10, 20, 14, 3).getTime());
+  assert.equal(parseClock("14:03:20.5", now), new Date(2026, 10, 20, 14, 3, 20, 500).getTime());
+  assert.equal(parseClock("23:59", now), new Date(2026, 10, 19, 23, 59).getTime());
+  assert.equal(parseClock("2026-11-19 10:00", now), new Date(2026, 10, 19, 10, 0).getTime());
+  for (const bad of ["", "25:00", "14:60", "14", "yesterday", "14:03:99"])
+    assert.equal(parseClock(bad, now), undefined, bad);
+  for (const t of [now, now - 3_600_000, now - 86_400_000]) assert.equal(parseClock(clock(t, now), now), t);
+});
+
+test("ticks are round, in order, and not too many", () => {
+  const from = new Date(2026, 10, 20, 13, 51, 7).getTime();
+  for (const length of [200, 1000, 12_345, 300_000, 900_000, 86_400_000]) {
+    for (const most of [3, 8, 15]) {
+      const t = ticks(from, from + length, most);
+      assert.ok(t.length > 0 && t.length <= most + 1, `${length} ${most}: ${t.length}`);
+      for (let i = 1; i < t.length; i++) assert.ok(t[i]!.at > t[i - 1]!.at);
+      assert.equal(new Set(t.map((x) => x.text)).size, t.length, t.map((x) => x.text).join());
+    }
+  }
+  assert.deepEqual(ticks(5, 5, 10), []);
+});

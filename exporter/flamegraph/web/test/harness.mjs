@@ -1,0 +1,124 @@
+// What the tests of the page share: a browser, a mock collector, and ways to look at what is drawn.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { after, before } from "node:test";
+import { chromium } from "playwright-core";
+import { start } from "../mock/server.mjs";
+
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const flags = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-dev-shm-usage",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export const now = Date.parse("2026-11-20T14:06:00Z");
+export const minutes = (n) => now + n * 60_000;
+
+let browser;
+
+/** withBrowser starts one for the tests of a file. */
+export function withBrowser() {
+  before(async () => {
+    assert.ok(existsSync(executablePath), `no browser at ${executablePath}: install Chromium or set CHROMIUM`);
+    browser = await chromium.launch({ executablePath, args: flags });
+  });
+  after(() => browser?.close());
+}
+
+/**
+ * open shows the page of a scenario, hands it to run, and then checks that the console stayed silent, but for what
+ * allow says.
+ */
+export async function open(options, run) {
+  const {
+    clock = true,
+    scenario = "normal",
+    query = "",
+    allow,
+    mock: given,
+    viewport = { width: 1440, height: 900 },
+    ...context
+  } = options;
+  const mock = given ?? (await start({ scenario, now }));
+  const session = await browser.newContext({
+    viewport,
+    timezoneId: "UTC",
+    reducedMotion: "reduce",
+    permissions: ["clipboard-read", "clipboard-write"],
+    ...context,
+  });
+  const page = await session.newPage();
+  const said = [];
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && said.push(m.text()));
+  page.on("pageerror", (e) => said.push(String(e.stack ?? e)));
+  page.on("dialog", (d) => said.push(`dialog: ${d.message()}`));
+  page.setDefaultTimeout(10_000);
+  try {
+    if (clock) await page.clock.setFixedTime(now);
+    await page.goto(mock.url + query);
+    await run(page, mock);
+    const wrong = said.filter((t) => !allow?.test(t));
+    assert.deepEqual(wrong, [], "the console");
+    assert.equal(await page.evaluate(() => window.__xss), undefined, "a script from a name ran");
+  } finally {
+    await session.close();
+    if (!given) await mock.close();
+  }
+}
+
+export const flame = (page) => page.locator(".flame").first();
+
+/** drawn waits until the flame graph is there: its root is another colour than what is below all frames. */
+export async function drawn(page) {
+  await page.waitForFunction(() => {
+    const c = document.querySelector(".flame canvas");
+    if (!c?.width) return false;
+    const copy = Object.assign(document.createElement("canvas"), { width: c.width, height: c.height }).getContext(
+      "2d",
+      {
+        willReadFrequently: true,
+      },
+    );
+    copy.drawImage(c, 0, 0);
+    const at = (x, y) => copy.getImageData(x, y, 1, 1).data.join();
+    const corners = [at(c.width - 3, 8), at(c.width - 3, c.height - 8), at(c.width - 3, c.height - 1)];
+    return new Set(corners).size > 1;
+  });
+}
+
+/** select moves the selection to the frame that a search finds first, and gives its element. */
+export async function select(page, search) {
+  await page.fill("#search", search);
+  await page.waitForFunction(() => /%/.test(document.getElementById("search-result")?.textContent ?? ""));
+  await page.press("#search", "Enter");
+  const cursor = page.locator(".flame-cursor");
+  await cursor.waitFor();
+  return cursor;
+}
+
+/** middle is the middle of an element on the screen. */
+export async function middle(locator) {
+  const b = await locator.boundingBox();
+  return { x: b.x + b.width / 2, y: b.y + b.height / 2 };
+}
+
+/** pixels is what the canvas shows, to compare. */
+export const pixels = (page) => page.evaluate(() => document.querySelector(".flame canvas").toDataURL());
+
+export const query = (page) => new URL(page.url()).searchParams;
+
+/** ask is what the collector says itself. */
+export async function ask(mock, path) {
+  const response = await fetch(`${mock.url}api/${path}`);
+  assert.ok(response.ok, `${path}: ${response.status}`);
+  return response.json();
+}
+
+export const text = async (locator) => (await locator.innerText()).replace(/\s+/g, " ").trim();

@@ -1,0 +1,529 @@
+// The page in a browser, against the mock collector.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { start } from "../mock/server.mjs";
+import { ask, drawn, middle, minutes, now, open, pixels, query, select, text, withBrowser } from "./harness.mjs";
+
+withBrowser();
+
+const total = (page) => text(page.locator(".summary strong"));
+
+test("the flame graph is what one sees first", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    assert.equal(await page.title(), "hostprofiles: live flame graph");
+    assert.match(await text(page.locator(".summary")), /^\d+ min( \d+ s)? [\d,]+ samples \d\.\d\d CPUs$/);
+    assert.match(await text(page.locator(".legend")), /Native [\d.]+% Go [\d.]+% JVM/);
+    assert.equal(await page.locator(".live").getAttribute("aria-pressed"), "true");
+    assert.match(await text(page.locator(".header")), /Healthy/);
+  }));
+
+test("search: share, highlight, stepping through matches", () =>
+  open({ allow: /400/ }, async (page, mock) => {
+    await drawn(page);
+    const before = await pixels(page);
+    const cursor = await select(page, "backtrack");
+    const a = await ask(mock, `flamegraph?seconds=300&search=backtrack&max_nodes=1`);
+    assert.equal(
+      await text(page.locator("#search-result strong")),
+      `${((100 * a.search.total) / a.total).toFixed(1)}%`,
+    );
+    assert.match(await text(page.locator("#search-result")), /1 function$/);
+    assert.notEqual(await pixels(page), before, "nothing is highlighted");
+    assert.match(await cursor.getAttribute("aria-label"), /^regexp\.\(\*Regexp\)\.backtrack; Go; [\d.]+% of the total/);
+    assert.match(await text(page.locator(".panel")), /regexp\/backtrack\.go:309/);
+    // A regular expression, and one that is not.
+    await page.fill("#search", "/^json\\..*|scan_once$/");
+    await page.waitForFunction(() =>
+      /2 functions|1 function/.test(document.getElementById("search-result").textContent),
+    );
+    const first = await cursor.getAttribute("aria-label");
+    await page.press("#search", "Enter");
+    await page.waitForFunction((t) => document.querySelector(".flame-cursor")?.getAttribute("aria-label") !== t, first);
+    await page.fill("#search", "/(/");
+    await page.waitForFunction(() => /search/i.test(document.getElementById("search-result").textContent));
+    await page.press("#search", "Escape");
+    await page.waitForFunction(() => !location.search.includes("search="));
+  }));
+
+test("tooltip and details say source, mapping, runtime and values", () =>
+  open({}, async (page) => {
+    const cursor = await select(page, "longest_match");
+    const at = await middle(cursor);
+    await page.mouse.move(at.x, at.y);
+    const tip = await text(page.locator(".tooltip"));
+    assert.match(
+      tip,
+      /^longest_match deflate\.c:1236 Native · libz\.so\.1 Total [\d.]+% [\d.]+ s [\d,]+ samples Self [\d.]+% [\d.]+ s [\d,]+ samples$/,
+    );
+    const details = await text(page.locator(".panel-body"));
+    for (const part of ["longest_match", "deflate.c:1236", "libz.so.1", "Stack", "nginx", "deflate"])
+      assert.ok(details.includes(part), part);
+  }));
+
+test("zoom by click, breadcrumbs, back and forward, Escape", () =>
+  open({}, async (page) => {
+    const cursor = await select(page, "deflate");
+    const whole = await pixels(page);
+    const at = await middle(cursor);
+    await page.mouse.click(at.x, at.y);
+    await page.waitForSelector(".crumb-here");
+    assert.equal(await text(page.locator(".crumb-here")), "deflate");
+    const zoomed = await pixels(page);
+    assert.notEqual(zoomed, whole);
+    assert.ok(query(page).get("focus"));
+    await page.goBack();
+    await page.waitForSelector(".crumb-here", { state: "detached" });
+    assert.equal(query(page).get("focus"), null);
+    await page.goForward();
+    await page.waitForSelector(".crumb-here");
+    await page.locator(".crumb", { hasText: "ngx_http_core_run_phases" }).click();
+    await page.waitForFunction(() => document.querySelector(".crumb-here")?.textContent === "ngx_http_core_run_phases");
+    await page.locator(".flame").focus();
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".crumb-here", { state: "detached" });
+  }));
+
+test("the flame graph by keyboard alone", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      if (await page.evaluate(() => document.activeElement?.classList.contains("flame"))) break;
+    }
+    assert.ok(
+      await page.evaluate(() => document.activeElement?.classList.contains("flame")),
+      "Tab never came to the flame graph",
+    );
+    const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    assert.notEqual(outline, "none", "the focus cannot be seen");
+    const label = () => page.locator(".flame-cursor").getAttribute("aria-label");
+    const level = () => page.locator(".flame-cursor").getAttribute("aria-level");
+    await page.keyboard.press("ArrowDown");
+    assert.match(await label(), /^all; 100% of the total/);
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await level(), "2");
+    const widest = await label();
+    await page.keyboard.press("ArrowRight");
+    assert.notEqual(await label(), widest);
+    await page.keyboard.press("ArrowLeft");
+    assert.equal(await label(), widest);
+    await page.keyboard.press("End");
+    assert.ok(Number(await level()) > 5);
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".crumb-here");
+    const active = await page.evaluate(() => document.activeElement.getAttribute("aria-activedescendant"));
+    assert.equal(await page.locator(".flame-cursor").getAttribute("id"), active);
+    await page.keyboard.press("Backspace");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Shift+F10");
+    await page.waitForSelector("[role=menu]");
+    await page.keyboard.press("End");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.querySelector(".toast").textContent === "Name copied");
+    assert.ok((await page.evaluate(() => navigator.clipboard.readText())).length > 0);
+    assert.ok(
+      await page.evaluate(() => document.activeElement.classList.contains("flame")),
+      "the menu did not give the focus back",
+    );
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open]");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog[open]", { state: "detached" });
+    await page.keyboard.press("/");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "search");
+  }));
+
+test("the menu of a frame leads to its sandwich, its occurrences and its runtime", () =>
+  open({}, async (page) => {
+    const cursor = await select(page, "longest_match");
+    const menu = async (name) => {
+      const at = await middle(cursor);
+      await page.mouse.click(at.x, at.y, { button: "right" });
+      await page.getByRole("menuitem", { name }).click();
+    };
+    await menu(/stacks that end in/);
+    assert.match(await text(page.locator(".chip")), /frame type is native/);
+    await page.goBack();
+    await select(page, "longest_match");
+    await menu("Find all occurrences");
+    assert.equal(query(page).get("search"), "longest_match");
+    await menu(/sandwich/);
+    assert.equal(await page.locator("#tab-sandwich").getAttribute("aria-selected"), "true");
+    assert.equal(await text(page.locator(".sandwich-name")), "longest_match");
+  }));
+
+test("filters: add by search, exclude, remove", () =>
+  open({}, async (page, mock) => {
+    await drawn(page);
+    const everything = await total(page);
+    await page.getByRole("button", { name: "Filter", exact: true }).click();
+    await page.locator(".picker-search").fill("ngi");
+    await page.getByRole("checkbox", { name: /^nginx/ }).click();
+    await page.keyboard.press("Escape");
+    assert.equal(await text(page.locator(".chip")), "process is nginx");
+    assert.equal(query(page).get("filter"), "process.executable.name=nginx");
+    await page.waitForFunction((t) => document.querySelector(".summary strong").textContent !== t, everything);
+    const a = await ask(mock, "flamegraph?seconds=300&process=nginx&max_nodes=1");
+    assert.match(await text(page.locator(".summary")), new RegExp(`${a.total.toLocaleString("en")} samples`));
+    await page.locator(".chip-text").click();
+    assert.equal(await text(page.locator(".chip")), "process is not nginx");
+    assert.equal(query(page).get("filter"), "process.executable.name!=nginx");
+    await page.getByRole("button", { name: /Remove the filter/ }).click();
+    await page.waitForFunction((t) => document.querySelector(".summary strong").textContent === t, everything);
+    assert.equal(await page.locator(".chip").count(), 0);
+  }));
+
+test("every key that the page promises can be filtered by", () =>
+  open({}, async (page) => {
+    await page.getByRole("button", { name: "Filter", exact: true }).click();
+    await page.waitForSelector(".picker-keys button");
+    const keys = await page
+      .locator(".picker-keys button")
+      .evaluateAll((all) => all.map((b) => b.firstChild.textContent));
+    assert.deepEqual(keys, ["process", "service", "pod", "container", "pid", "thread", "frame type"]);
+  }));
+
+test("groups: by process, by service, by nothing", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    const byProcess = await pixels(page);
+    await page.getByLabel("Group by").selectOption("service.name");
+    await page.waitForFunction((p) => document.querySelector(".flame canvas").toDataURL() !== p, byProcess);
+    assert.equal(query(page).get("group"), "service.name");
+    await page.getByLabel("Group by").selectOption("none");
+    await page.locator(".flame").focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    assert.doesNotMatch(await page.locator(".flame-cursor").getAttribute("aria-label"), /^(java|orders-api|node)/);
+  }));
+
+test("the table: sorting, keys, ways on", () =>
+  open({ query: "?tab=table" }, async (page, mock) => {
+    const row = page.locator("tbody tr:not([aria-hidden])").first();
+    await row.waitFor();
+    const self = await ask(mock, "table?seconds=300&sort=self&limit=1");
+    assert.ok((await text(row)).startsWith(`Go: ${self.functions.name[0]}`));
+    await page.getByRole("button", { name: "Total" }).click();
+    const most = await ask(mock, "table?seconds=300&sort=total&limit=1");
+    await page.waitForFunction(
+      (n) => document.querySelector("tbody .fn-name").textContent === n,
+      most.functions.name[0],
+    );
+    assert.equal(await page.locator("th", { hasText: "Total" }).getAttribute("aria-sort"), "descending");
+    await page.getByRole("button", { name: "Total" }).click();
+    assert.equal(await page.locator("th", { hasText: "Total" }).getAttribute("aria-sort"), "ascending");
+    await page.locator(".functions").focus();
+    await page.keyboard.press("End");
+    await page.waitForSelector("tr.row-on");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("ArrowDown");
+    const name = await text(page.locator("tr.row-on .fn-name"));
+    await page.keyboard.press("Enter");
+    assert.equal(await text(page.locator(".sandwich-name")), name);
+    await page.goBack();
+    await page.locator(".functions").focus();
+    await page.keyboard.press("f");
+    await drawn(page);
+    assert.equal(query(page).get("search"), name);
+  }));
+
+test("the sandwich: callers above, callees below", () =>
+  open({ query: "?tab=sandwich" }, async (page, mock) => {
+    await page.fill("#search", "ExecHashJoin");
+    await page.waitForFunction(() => document.querySelectorAll(".functions tbody .fn-name").length === 1);
+    await page.locator(".functions tbody tr").first().click();
+    await page.waitForFunction(() => document.querySelector(".sandwich-name")?.textContent === "ExecHashJoin");
+    const t = await ask(mock, "table?seconds=300&search=ExecHashJoin");
+    assert.match(
+      await text(page.locator(".sandwich-numbers")),
+      new RegExp(`total ${((100 * t.functions_total[0]) / t.total).toFixed(1)}%`),
+    );
+    const halves = page.locator(".sandwich-half .flame");
+    await halves.nth(0).focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    assert.match(await page.locator(".sandwich-above .flame-cursor").getAttribute("aria-label"), /^ExecutePlan;/);
+    await halves.nth(1).focus();
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowDown");
+    assert.match(
+      await page.locator(".sandwich-half:not(.sandwich-above) .flame-cursor").getAttribute("aria-label"),
+      /^ExecSeqScan;/,
+    );
+  }));
+
+test("the heatmap by mouse: mark, see what is hot, look at it", () =>
+  open({ query: "?tab=heatmap" }, async (page) => {
+    const map = page.locator(".heatmap-select");
+    await map.waitFor();
+    const b = await map.boundingBox();
+    await page.mouse.move(b.x + b.width * 0.25, b.y + 30);
+    await page.mouse.down();
+    await page.mouse.move(b.x + b.width * 0.3, b.y + 60, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForSelector(".heatmap-hottest tbody tr");
+    assert.match(await text(page.locator(".heatmap-actions")), /14:02:15 – 14:02:30 · 15 s/);
+    assert.match(await text(page.locator(".heatmap-hottest tbody tr").first()), /backtrack/);
+    await page.getByRole("button", { name: "Flame graph of it" }).click();
+    await drawn(page);
+    assert.deepEqual([query(page).get("from"), query(page).get("to")], [String(minutes(-3.75)), String(minutes(-3.5))]);
+    assert.equal(await page.locator(".live").getAttribute("aria-pressed"), "false");
+  }));
+
+test("the heatmap by keyboard", () =>
+  open({ query: "?tab=heatmap" }, async (page) => {
+    const map = page.getByRole("slider", { name: /Heatmap/ });
+    await map.focus();
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 4; i++) await page.keyboard.press("Shift+ArrowRight");
+    assert.match(
+      await map.getAttribute("aria-valuetext"),
+      /^14:01:00 to 14:01:05, 5\.0 s: .*Enter to show it$|^14:01:00 to 14:01:05, 5 s: .*Enter to show it$/,
+    );
+    await page.keyboard.press("Escape");
+    assert.equal(await map.getAttribute("aria-valuetext"), "nothing marked");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Shift+ArrowRight");
+    await page.keyboard.press("Enter");
+    await drawn(page);
+    assert.deepEqual(
+      [query(page).get("from"), query(page).get("to")],
+      [String(minutes(-5)), String(minutes(-5) + 2000)],
+    );
+  }));
+
+test("the timeline zooms all views", () =>
+  open({}, async (page, mock) => {
+    await drawn(page);
+    const line = page.getByRole("slider", { name: /Timeline/ });
+    const b = await line.boundingBox();
+    await page.mouse.move(b.x + b.width / 3, b.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(b.x + b.width / 2, b.y + 10, { steps: 3 });
+    await page.mouse.up();
+    await page.waitForFunction(() => location.search.includes("from="));
+    assert.deepEqual([Number(query(page).get("from")), Number(query(page).get("to"))], [minutes(-10), minutes(-7.5)]);
+    const a = await ask(mock, `flamegraph?from=${minutes(-10)}&to=${minutes(-7.5)}&max_nodes=1`);
+    await page.waitForFunction(
+      (t) => document.querySelector(".summary").textContent.includes(t),
+      a.total.toLocaleString("en"),
+    );
+    await page.locator("#tab-table").click();
+    await page.waitForFunction(
+      (t) => document.querySelector(".summary").textContent.includes(t),
+      a.total.toLocaleString("en"),
+    );
+    await page.locator(".live").click();
+    assert.equal(query(page).get("live"), "1");
+  }));
+
+test("a typed range, and one that makes no sense", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    await page.locator("[data-name=time] > button").click();
+    await page.getByLabel("From", { exact: true }).fill("14:05");
+    await page.getByLabel("To", { exact: true }).fill("14:02");
+    await page.getByRole("button", { name: "Show this range" }).click();
+    assert.match(await text(page.getByRole("alert")), /ends before it begins/);
+    await page.getByLabel("To", { exact: true }).fill("soon");
+    await page.getByRole("button", { name: "Show this range" }).click();
+    assert.match(await text(page.getByRole("alert")), /Times look like/);
+    await page.getByLabel("From", { exact: true }).fill("-5m");
+    await page.getByLabel("To", { exact: true }).fill("14:02:30");
+    await page.getByRole("button", { name: "Show this range" }).click();
+    assert.deepEqual([query(page).get("from"), query(page).get("to")], [String(minutes(-5)), String(minutes(-3.5))]);
+  }));
+
+test("comparing with the time before", () =>
+  open({}, async (page, mock) => {
+    await drawn(page);
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByRole("button", { name: "The 5 min before" }).click();
+    await page.waitForSelector(".compare-bar");
+    const q = `from=${minutes(-5)}&to=${now}&base_from=${minutes(-10)}&base_to=${minutes(-5)}`;
+    assert.equal(decodeURIComponent(new URL(page.url()).search), `?${q}&base_filter=frame_type!=-`);
+    const bar = await text(page.locator(".compare-bar"));
+    assert.match(
+      bar,
+      /A Current .*= 100% everything, 14:01:00 – 14:06:00 compared with B Baseline .*= 100% everything, 13:56:00 – 14:01:00/,
+    );
+    const cursor = await select(page, "backtrack");
+    const at = await middle(cursor);
+    await page.mouse.move(at.x, at.y);
+    const tip = await text(page.locator(".tooltip"));
+    const a = await ask(mock, `table?${q}&search=backtrack`);
+    const share = (v, sum) => `${((100 * v) / sum).toFixed(1)}%`;
+    const self = new RegExp(`Self ${share(a.self[0], a.total)} .* ${share(a.base_self[0], a.base_total)} .* \\+`);
+    assert.match(tip, self);
+    assert.match(await cursor.getAttribute("aria-label"), /baseline/);
+    await page.locator("#tab-table").click();
+    await page.getByRole("button", { name: "Δ self" }).click();
+    await page.waitForFunction(() => document.querySelector("tbody .diff-pill")?.textContent.startsWith("▲"));
+    await page.getByRole("button", { name: "Swap the two sides" }).click();
+    await page.waitForFunction(
+      (t) => location.search.includes(`?from=${t}`) || location.search.includes(`&from=${t}`),
+      minutes(-10),
+    );
+    await page.getByRole("button", { name: "Stop comparing" }).click();
+    await page.waitForSelector(".compare-bar", { state: "detached" });
+    assert.equal(query(page).get("base_from"), null);
+  }));
+
+test("comparing two processes, live", () =>
+  open({ query: "?live=1&seconds=300&process=nginx" }, async (page) => {
+    await drawn(page);
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByRole("checkbox", { name: /^postgres/ }).click();
+    await page.waitForSelector(".compare-bar");
+    await page.keyboard.press("Escape");
+    assert.deepEqual(query(page).getAll("base_filter"), ["process.executable.name=postgres"]);
+    assert.match(
+      await text(page.locator(".compare-bar")),
+      /process nginx, last 5 min compared with .*process postgres, last 5 min/,
+    );
+    assert.equal(await page.locator(".live").getAttribute("aria-pressed"), "true");
+  }));
+
+test("a baseline is marked on the timeline", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByRole("button", { name: /mark on the timeline/ }).click();
+    const b = await page.getByRole("slider", { name: /range to compare with/ }).boundingBox();
+    await page.mouse.move(b.x + 2, b.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(b.x + b.width / 3, b.y + 10, { steps: 3 });
+    await page.mouse.up();
+    await page.waitForSelector(".compare-bar");
+    assert.deepEqual(
+      [query(page).get("base_from"), query(page).get("base_to")],
+      [String(minutes(-15)), String(minutes(-10))],
+    );
+  }));
+
+test("the link restores exactly this view", async () => {
+  const mock = await start({ now });
+  try {
+    let link;
+    let before;
+    const look = async (page) => {
+      await drawn(page);
+      await page.waitForSelector(".crumb-here");
+      await page.waitForFunction(() => /%/.test(document.getElementById("search-result").textContent));
+      return {
+        pixels: await pixels(page),
+        crumbs: await text(page.locator(".crumbs")),
+        panel: await text(page.locator(".panel")),
+        chips: await text(page.locator(".filters")),
+        search: await page.inputValue("#search"),
+        found: await text(page.locator("#search-result")),
+        compare: await text(page.locator(".compare-bar")),
+        theme: await page.evaluate(() => document.documentElement.dataset.theme),
+      };
+    };
+    await open({ mock, query: "?filter=process.executable.name!=java&theme=dark&flip=1" }, async (page) => {
+      await drawn(page);
+      await page.getByRole("button", { name: "Compare" }).click();
+      await page.getByRole("button", { name: "The 5 min before" }).click();
+      await page.waitForSelector(".compare-bar");
+      const cursor = await select(page, "ngx_http_process_request_line");
+      const at = await middle(cursor);
+      await page.mouse.click(at.x, at.y);
+      await select(page, "deflate");
+      await page.mouse.move(5, 5);
+      before = await look(page);
+      await page.getByRole("button", { name: "Link" }).click();
+      link = await page.getByLabel("This view, exactly these data").inputValue();
+    });
+    await open({ mock, query: new URL(link).search }, async (page) => {
+      await page.mouse.move(5, 5);
+      assert.deepEqual(await look(page), before);
+    });
+  } finally {
+    await mock.close();
+  }
+});
+
+test("back and forward go through tabs", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    for (const tab of ["table", "sandwich", "heatmap"]) {
+      await page.locator(`#tab-${tab}`).click();
+      assert.equal(await page.locator(`#tab-${tab}`).getAttribute("aria-selected"), "true");
+    }
+    for (const tab of ["sandwich", "table", "flame"]) {
+      await page.goBack();
+      await page.waitForSelector(`#tab-${tab}[aria-selected=true]`);
+    }
+    await page.goForward();
+    await page.waitForSelector("#tab-table[aria-selected=true]");
+    await page.locator("#tab-table").focus();
+    await page.keyboard.press("ArrowRight");
+    await page.waitForSelector("#tab-sandwich[aria-selected=true]");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "tab-sandwich");
+  }));
+
+test("downloads and the command have the selection", () =>
+  open({ query: "?live=1&seconds=60&process=nginx&filter=frame_type!=kernel" }, async (page, mock) => {
+    await drawn(page);
+    await page.getByRole("button", { name: "Export" }).click();
+    const query = "seconds=60&filter=process.executable.name%3Dnginx&filter=frame_type%21%3Dkernel";
+    const links = await page.locator(".popover a").evaluateAll((all) => all.map((a) => a.getAttribute("href")));
+    assert.deepEqual(
+      links,
+      ["profile.pb.gz", "profile.folded", "profile.speedscope.json", "profile.otlp.json"].map((f) => `${f}?${query}`),
+    );
+    for (const l of links) assert.ok((await fetch(mock.url + l)).ok, l);
+    assert.equal(
+      await page.getByLabel("Command", { exact: true }).inputValue(),
+      `go tool pprof -http=: '${mock.url}pprof?${query}'`,
+    );
+    await page.getByRole("button", { name: "Copy: Command" }).click();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^go tool pprof/);
+    const [file] = await Promise.all([page.waitForEvent("download"), page.locator(".popover a").nth(1).click()]);
+    assert.equal(file.suggestedFilename(), "profile.folded");
+  }));
+
+test("light and dark: the system's, or chosen", () =>
+  open({ colorScheme: "dark" }, async (page) => {
+    await drawn(page);
+    const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+    assert.equal(await theme(), "dark");
+    await page.getByRole("button", { name: /^Colours/ }).click();
+    assert.equal(await theme(), "light");
+    assert.equal(query(page).get("theme"), "light");
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.getByRole("button", { name: /^Colours/ }).click();
+    assert.equal(await theme(), "dark");
+    await page.getByRole("button", { name: /^Colours/ }).click();
+    assert.equal(await theme(), "light");
+  }));
+
+test("the status tells what was taken, delivered, lost and dropped", () =>
+  open({ scenario: "lossy", query: "?live=1" }, async (page) => {
+    await drawn(page);
+    assert.match(
+      await text(page.locator(".banner")),
+      /^Everything before 13:54:00 was dropped: the budget of 128 MiB is used up\. The range that is shown begins earlier/,
+    );
+    await page.getByRole("button", { name: /Refused payloads/ }).click();
+    const t = await text(page.getByRole("dialog", { name: "Status" }));
+    for (const part of [
+      "Taken",
+      "Delivered",
+      "Lost: ring full 1,210",
+      "Lost: crash 330",
+      "Skipped by the kernel 12",
+      "legacyd",
+      "no unwind rule",
+      "36.4 MiB of 128 MiB",
+      "Refused 2",
+      "location index 99",
+    ]) {
+      assert.ok(t.includes(part), part);
+    }
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".drawer", { state: "detached" });
+  }));
