@@ -12,6 +12,8 @@ import (
 	"github.com/google/pprof/profile"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	ownprofile "github.com/hostprofiles/hostprofiles/internal/profile"
 )
 
 // minimal makes a payload with one entry in each table and a sample that refers to them.
@@ -31,8 +33,11 @@ func minimal(t *testing.T) *payload {
 	k.SetTraceID(pcommon.TraceID{1})
 	k.SetSpanID(pcommon.SpanID{1})
 	rp := p.out.ResourceProfiles().AppendEmpty()
+	rp.SetSchemaUrl(ownprofile.SchemaURL)
 	rp.Resource().Attributes().PutStr("host.name", "h")
 	sp := rp.ScopeProfiles().AppendEmpty()
+	sp.SetSchemaUrl(ownprofile.SchemaURL)
+	sp.Scope().SetName(ScopeName)
 	v := sp.Profiles().AppendEmpty()
 	v.SampleType().SetTypeStrindex(p.text("cpu"))
 	v.SampleType().SetUnitStrindex(p.text("nanoseconds"))
@@ -430,4 +435,56 @@ func readGolden(t testing.TB) pprofile.Profiles {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestLargeProfiles: what makes many Profiles, columns or labels takes time and memory in proportion.
+func TestLargeProfiles(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		samples, labels int
+		columns         int
+		key             string
+	}{
+		{"50,000 resources", 50_000, 1, 1, "process.pid"},
+		{"50,000 scopes", 50_000, 1, 1, "otel.scope.x"},
+		{"50,000 profiles", 50_000, 1, 1, "otel.profile.x"},
+		{"200 resources with 1,000 attributes", 200, 1000, 1, "process."},
+		{"200 samples with 1,000 odd labels", 200, 1000, 1, attrLabel},
+		{"1,000 types", 1000, 1, 1000, "x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &profile.Profile{TimeNanos: testTime}
+			for i := range c.columns {
+				p.SampleType = append(p.SampleType, &profile.ValueType{Type: fmt.Sprint("type", i%2), Unit: "count"})
+			}
+			for i := range c.samples {
+				s := &profile.Sample{NumLabel: map[string][]int64{}}
+				for range c.columns {
+					s.Value = append(s.Value, int64(i+1))
+				}
+				for k := range c.labels {
+					key := c.key
+					if c.labels > 1 {
+						key += fmt.Sprint(k)
+					}
+					s.NumLabel[key] = []int64{int64(i + 1)}
+				}
+				p.Sample = append(p.Sample, s)
+			}
+			// The least that pprof writes for all of it: some bytes for each value and label.
+			size := uint64(c.samples * (c.columns + 10*c.labels))
+			var out pprofile.Profiles
+			var err error
+			start := time.Now()
+			if n := allocated(func() { out, err = ToOTLP(p, ToOptions{}) }); n > 300*size+1<<20 {
+				t.Errorf("%d bytes for a profile of about %d", n, size)
+			}
+			if d := time.Since(start); d > 20*time.Second {
+				t.Errorf("it took %v", d)
+			}
+			if err != nil || out.SampleCount() != c.samples*c.columns {
+				t.Errorf("%d samples, %v", out.SampleCount(), err)
+			}
+		})
+	}
 }

@@ -202,10 +202,21 @@ func pprofFacts(p *profile.Profile) (head string, samples map[string]string) {
 	mend := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	var b strings.Builder
 	for _, t := range p.SampleType {
-		fmt.Fprintf(&b, "%q/%q ", t.Type, t.Unit)
+		fmt.Fprintf(&b, "%s/%s ", mend(t.Type), mend(t.Unit))
 	}
-	fmt.Fprintf(&b, "\n%q %q %q %q %q %d %d %d %v", p.DefaultSampleType, distinct(p.Comments), p.DocURL, p.DropFrames, p.KeepFrames, p.TimeNanos,
-		p.DurationNanos, p.Period, *p.PeriodType)
+	fmt.Fprintf(&b, "\n%s|%s|%s|%s|", mend(p.DefaultSampleType), mend(p.DocURL), mend(p.DropFrames), mend(p.KeepFrames))
+	var comments []string
+	for _, c := range p.Comments {
+		if !slices.Contains(comments, mend(c)) {
+			comments = append(comments, mend(c))
+		}
+	}
+	fmt.Fprintf(&b, "%q %d %d %d", comments, p.TimeNanos, p.DurationNanos, p.Period)
+	if t := p.PeriodType; t != nil {
+		fmt.Fprintf(&b, " %s/%s", mend(t.Type), mend(t.Unit))
+	} else {
+		b.WriteString(" /")
+	}
 	sums := map[string][]int64{}
 	for _, s := range p.Sample {
 		var key strings.Builder
@@ -217,7 +228,7 @@ func pprofFacts(p *profile.Profile) (head string, samples map[string]string) {
 			for i, n := range v {
 				unit := ""
 				if len(s.NumUnit[k]) > 0 {
-					unit = s.NumUnit[k][i]
+					unit = mend(s.NumUnit[k][i])
 				}
 				if k == labelTimestamp && len(v) == 1 && n > 0 && unit == "" && len(s.Label[k]) == 0 {
 					unit = unitNanoseconds
@@ -257,15 +268,6 @@ func mendAll(labels map[string][]string) map[string][]string {
 	return labels
 }
 
-func distinct(list []string) (out []string) {
-	for _, s := range list {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 func locationFacts(l *profile.Location, mend func(string) string) string {
 	var m profile.Mapping
 	if l.Mapping != nil {
@@ -278,7 +280,7 @@ func locationFacts(l *profile.Location, mend func(string) string) string {
 	s := fmt.Sprintf("%x %v %+v", l.Address, l.IsFolded, m)
 	for _, n := range l.Line {
 		if f := n.Function; f.Name != "" || f.SystemName != "" || f.Filename != "" {
-			s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", mend(f.Name), f.SystemName, f.Filename, max(f.StartLine, 0), max(n.Line, 0), max(n.Column, 0))
+			s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", mend(f.Name), mend(f.SystemName), mend(f.Filename), max(f.StartLine, 0), max(n.Line, 0), max(n.Column, 0))
 		}
 	}
 	return s + "\n"

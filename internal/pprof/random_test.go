@@ -320,7 +320,7 @@ func randomPprof(w *world) *profile.Profile {
 		p.Comments = append(p.Comments, w.one("one", "two", ""))
 	}
 	for range 1 + w.IntN(4) {
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: w.one("", "a", "b", "c"), Unit: w.one("", "count", "bytes")})
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: w.one("", "a", "b", "c", "c\xff", "c\xfe"), Unit: w.one("", "count", "bytes")})
 	}
 	for i := range 4 {
 		p.Mapping = append(p.Mapping, w.pprofMapping(uint64(i+1)))

@@ -151,22 +151,6 @@ func TestProfilesComeBack(t *testing.T) {
 	}
 }
 
-// TestCompatible: what comes back can be merged with what was given, by pprof's own rules.
-func TestCompatible(t *testing.T) {
-	p := randomPprof(newWorld(t, 1))
-	out, err := ToOTLP(p, usual())
-	if err != nil {
-		t.Fatal(err)
-	}
-	profiles, err := FromOTLP(out, FromOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := profile.Merge([]*profile.Profile{profiles[0], p}); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestOddPayloads: what OTLP allows less strictly than this repository's rules comes back in normal form.
 func TestOddPayloads(t *testing.T) {
 	for seed := range uint64(200) {

@@ -34,8 +34,9 @@ func (s *sampler) emit(opt ToOptions) {
 	e.content = s.content(e.order[0])
 	same := map[[2]string]int64{}
 	for _, t := range s.p.SampleType {
-		e.number = append(e.number, same[[2]string{t.Type, t.Unit}])
-		same[[2]string{t.Type, t.Unit}]++
+		key := [2]string{s.mend(t.Type), s.mend(t.Unit)}
+		e.number = append(e.number, same[key])
+		same[key]++
 	}
 	e.window(opt)
 	e.header()
