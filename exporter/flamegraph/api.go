@@ -167,16 +167,6 @@ func labels(q *request) error {
 	return nil
 }
 
-// bounds are the times of a selection: what it has of the window.
-func (q *request) bounds(s store.Selection) (from, to int64) {
-	w := q.snapshot.Window()
-	from, to = max(s.From, w.From), w.To
-	if s.To != 0 {
-		to = min(s.To, w.To)
-	}
-	return from, max(from, to)
-}
-
 // tree makes the tree that is asked for, or the part of it around a function.
 func (q *request) tree() (*store.Tree, store.Query, error) {
 	query := q.query()
@@ -217,7 +207,7 @@ func flamegraph(q *request) error {
 			BaseSelf: append([]int64{}, f.BaseSelf...), BaseTotal: append([]int64{}, f.BaseSum...)},
 		Pruned: prunedAnswer(f.Pruned), Search: searchAnswer(f.Search),
 	}
-	out.From, out.To = q.bounds(query.Selection)
+	out.From, out.To = q.snapshot.Bounds(query.Selection)
 	for i := range f.Functions {
 		out.Functions.add(&f.Functions[i], f.Match != nil && f.Match[i])
 	}

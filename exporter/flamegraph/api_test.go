@@ -227,10 +227,11 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, []string{"all", "scan", "main", "db"}, callers.Functions.Name)
 
 	var diff flameAnswer
-	s.json(t, "/api/flamegraph?group=none&filter=process.pid%3D1&base_filter=process.pid%3D2", 200, &diff)
+	s.json(t, "/api/flamegraph?filter=process.pid%3D1&base_filter=process.pid%3D2", 200, &diff)
 	require.EqualValues(t, 100, diff.Total)
 	require.EqualValues(t, 50, diff.BaseTotal)
 	require.Len(t, diff.Nodes.BaseTotal, len(diff.Nodes.Total))
+	require.Equal(t, "main", diff.Functions.Name[diff.Nodes.Function[1]], "processes that are compared have no groups")
 
 	var tab tableAnswer
 	s.json(t, "/api/table?sort=total&limit=2&process=web", 200, &tab)
@@ -240,7 +241,7 @@ func TestAnswers(t *testing.T) {
 
 	var h heatmapAnswer
 	from := epoch.UnixMilli()
-	s.json(t, fmt.Sprintf("/api/heatmap?from=%d&to=%d&columns=3&rows=1", from, from+6000), 200, &h)
+	s.json(t, fmt.Sprintf("/api/heatmap?from=%d&to=%d&columns=3&rows=1", from-9000, from+6000), 200, &h)
 	require.Equal(t, [][3]int64{{0, 0, 70}, {1, 0, 50}, {2, 0, 30}}, h.Values)
 
 	var l labelsAnswer

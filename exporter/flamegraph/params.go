@@ -3,6 +3,7 @@ package flamegraph
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,11 +122,14 @@ func (p *params) base() *store.Selection {
 
 // query reads what a tree is to be made of.
 func (p *params) query() store.Query {
-	group := p.values.Get("group")
-	if group == "" {
-		group = defaultGroup
+	q := store.Query{Selection: p.selection(""), Base: p.base(), Group: p.values.Get("group"), Lines: p.choice("lines", "", "0", "1") == "1"}
+	if q.Group == "" {
+		q.Group = defaultGroup
+		if q.Base != nil && !slices.Equal(q.Filters, q.Base.Filters) {
+			q.Group = store.GroupNone // different processes have nothing in common otherwise
+		}
 	}
-	return store.Query{Selection: p.selection(""), Base: p.base(), Group: group, Lines: p.choice("lines", "", "0", "1") == "1"}
+	return q
 }
 
 func (p *params) matcher() store.Matcher {

@@ -12,19 +12,13 @@ type Heatmap struct {
 	Untimed      int64 // of samples without a time of their own, which stand at their profile's start
 }
 
-// Heatmap sums the selection up over time. Without bounds its range is what the window holds.
+// Heatmap sums the selection up over time. Its range is what the window has of the selection's.
 func (s *Snapshot) Heatmap(sel Selection, columns, rows int) (*Heatmap, bool) {
 	w, ok := s.work(sel)
 	if !ok {
 		return nil, false
 	}
-	from, to := sel.From, sel.To
-	if from == 0 {
-		from = s.window.From
-	}
-	if to == 0 {
-		to = s.window.To
-	}
+	from, to := s.Bounds(sel)
 	to = max(to, from+1)
 	h := &Heatmap{From: from, To: to, Columns: columns, Rows: rows, Values: make([]int64, columns*rows)}
 	// Whole milliseconds a column, so that its bounds can be asked for.

@@ -88,6 +88,15 @@ func (s *Store) Snapshot(now time.Time) *Snapshot {
 
 func ceilMillis(micros int64) int64 { return (micros + 999) / 1000 }
 
+// Bounds are the times of a selection, Unix ms: what the window has of its range.
+func (s *Snapshot) Bounds(sel Selection) (from, to int64) {
+	from, to = max(sel.From, s.window.From), s.window.To
+	if sel.To != 0 {
+		to = min(sel.To, to)
+	}
+	return from, max(from, to)
+}
+
 // attribute is one of a series' attributes: the sample's, else the scope's, else the resource's.
 func (s *Snapshot) attribute(of *series, key string) (value, bool) {
 	for _, list := range [...]uint32{of.attributes, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {

@@ -289,8 +289,8 @@ func TestHeatmap(t *testing.T) {
 	u.Values().Append(7)
 	s := testStore(t, p).Snapshot(epoch)
 	from := epoch.UnixMilli()
-	h, _ := s.Heatmap(Selection{From: from, To: from + 6000}, 3, 2)
-	if want := []int64{47, 30, 30, 20, 20, 10}; h.ColumnMicros != 2e6 || h.RowMicros != 1e6 || h.Untimed != 7 || h.Max != 47 ||
+	h, _ := s.Heatmap(Selection{From: from - 500, To: from + 6000}, 3, 2)
+	if want := []int64{47, 30, 30, 20, 20, 10}; h.ColumnMicros != 1967e3 || h.RowMicros != 983500 || h.Untimed != 7 || h.Max != 47 ||
 		fmt.Sprint(h.Values) != fmt.Sprint(want) {
 		t.Errorf("%+v", h)
 	}
