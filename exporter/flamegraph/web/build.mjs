@@ -8,6 +8,9 @@ import { build } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const dist = process.env.DIST ?? join(here, "../internal/assets/dist");
 
+// Its terms are to come along with every copy.
+const licence = await readFile(join(here, "node_modules/preact/LICENSE"), "utf8");
+
 const result = await build({
   absWorkingDir: here,
   entryPoints: ["src/main.tsx"],
@@ -21,7 +24,7 @@ const result = await build({
   jsxImportSource: "preact",
   charset: "utf8",
   legalComments: "inline",
-  banner: { js: "/*! Apache-2.0. Contains preact, MIT, Copyright (c) 2015-present Jason Miller */" },
+  banner: { js: `/*! Apache-2.0. Contains preact:\n${licence.trim()}\n*/` },
   loader: { ".css": "css" },
 });
 

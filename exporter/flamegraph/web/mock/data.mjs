@@ -325,7 +325,16 @@ function hostile(end) {
   return b.done({ problem: hostileNames[0] });
 }
 
+const made = new Map();
+
+/** dataset is made once: nothing changes it. */
 export function dataset(scenario, end) {
+  const key = `${scenario} ${end}`;
+  if (!made.has(key)) made.set(key, generate(scenario, end));
+  return made.get(key);
+}
+
+function generate(scenario, end) {
   switch (scenario) {
     case "huge":
       return huge(end);

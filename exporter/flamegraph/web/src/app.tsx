@@ -6,7 +6,7 @@ import { type Flame, type HeatmapAnswer, type Refused, type Status, typeName, Un
 import { keyName } from "./model/describe";
 import { bytes, clock, nanosecondsPer, samples, type Unit, value } from "./model/format";
 import { type Store, useView } from "./model/store";
-import { fixedRange, groups, liveRange, liveSeconds, selection, type Tab, type View } from "./model/view";
+import { fixedRange, groupOf, groups, liveRange, liveSeconds, selection, type Tab, type View } from "./model/view";
 import { CompareBar, CompareButton } from "./ui/Compare";
 import { IconButton, Toast } from "./ui/common";
 import { type App, AppProvider } from "./ui/context";
@@ -285,6 +285,7 @@ function useSearch({ view, revision }: App): Result | null {
   const answer = useAnswer<Flame>("flamegraph", search ? params : null, revision, accept);
   if (!view.search) return null;
   const none = { share: 0, total: 0, functions: 0, baseShare: null };
+  if (search !== view.search) return { ...none, problem: "…" };
   if (answer.error && !answer.loading) return { ...none, problem: answer.error.message };
   if (!answer.data || !answer.key.includes(`search=${encode(search)}`)) return { ...none, problem: "…" };
   const a = answer.data;
@@ -353,17 +354,18 @@ function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep
 
 function GroupSelect({ app }: { app: App }) {
   const { store, view } = app;
-  const known = (groups as readonly string[]).includes(view.group) || view.group === "none";
+  const group = groupOf(view);
+  const known = (groups as readonly string[]).includes(group) || group === "none";
   return (
     <label class="check">
       Group by
-      <select value={view.group} onChange={(e) => store.go({ group: e.currentTarget.value, focus: "", node: "" })}>
+      <select value={group} onChange={(e) => store.go({ group: e.currentTarget.value, focus: "", node: "" })}>
         {groups.map((g) => (
           <option key={g} value={g}>
             {keyName(g)}
           </option>
         ))}
-        {!known && <option value={view.group}>{keyName(view.group)}</option>}
+        {!known && <option value={group}>{keyName(group)}</option>}
         <option value="none">nothing</option>
       </select>
     </label>

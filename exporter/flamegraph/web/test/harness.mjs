@@ -61,7 +61,8 @@ export async function open(options, run) {
   page.on("dialog", (d) => said.push(`dialog: ${d.message()}`));
   page.setDefaultTimeout(10_000);
   try {
-    if (clock) await page.clock.setFixedTime(now);
+    if (clock === "fake") await page.clock.install({ time: now });
+    else if (clock) await page.clock.setFixedTime(now);
     await page.goto(mock.url + query);
     await run(page, mock);
     const wrong = said.filter((t) => !allow?.test(t));
@@ -75,7 +76,7 @@ export async function open(options, run) {
 
 export const flame = (page) => page.locator(".flame").first();
 
-/** drawn waits until the flame graph is there: its root is another colour than what is below all frames. */
+/** drawn waits until the flame graph is there: there are frames at its right edge, and more than one colour. */
 export async function drawn(page) {
   await page.waitForFunction(() => {
     const c = document.querySelector(".flame canvas");
@@ -88,15 +89,25 @@ export async function drawn(page) {
     );
     copy.drawImage(c, 0, 0);
     const at = (x, y) => copy.getImageData(x, y, 1, 1).data.join();
-    const corners = [at(c.width - 3, 8), at(c.width - 3, c.height - 8), at(c.width - 3, c.height - 1)];
-    return new Set(corners).size > 1;
+    const edge = Array.from({ length: Math.floor(c.height / 6) }, (_, i) => at(c.width - 3, i * 6));
+    return new Set(edge).size > 1;
   });
+}
+
+/** find types a search and waits for what it finds. */
+export async function find(page, search) {
+  await page.fill("#search", search);
+  await page.waitForFunction(
+    (s) =>
+      new URLSearchParams(location.search).get("search") === s &&
+      /%|search/.test(document.getElementById("search-result")?.textContent ?? ""),
+    search,
+  );
 }
 
 /** select moves the selection to the frame that a search finds first, and gives its element. */
 export async function select(page, search) {
-  await page.fill("#search", search);
-  await page.waitForFunction(() => /%/.test(document.getElementById("search-result")?.textContent ?? ""));
+  await find(page, search);
   await page.press("#search", "Enter");
   const cursor = page.locator(".flame-cursor");
   await cursor.waitFor();

@@ -4,6 +4,7 @@ import {
   defaults,
   fixedRange,
   format,
+  groupOf,
   groups,
   liveRange,
   parse,
@@ -62,7 +63,7 @@ test("what is formatted parses to the same, whatever it is", () => {
       function: text(),
       sort: one(["name", "self", "total", "diff"]),
       ascending: random() < 0.5,
-      group: one([...groups, "none", "x.y"]),
+      group: one(["", ...groups, "none", "x.y"]),
       lines: random() < 0.5,
       flip: random() < 0.5,
       widths: one(["both", "current", "base"]),
@@ -114,6 +115,17 @@ test("a comparison says both sides in full", () => {
     side({ ...current, base: { range: fixedRange(1000, 2000), filters: [] } }, true).toString(),
     "from=1000&to=2000",
   );
+});
+
+test("stacks are grouped by process, but not where other filters are compared", () => {
+  const a = [{ key: "process.executable.name", value: "a", not: false }];
+  assert.equal(groupOf(defaults), "process.executable.name");
+  assert.equal(
+    groupOf({ ...defaults, filters: a, base: { range: fixedRange(1, 2), filters: a } }),
+    "process.executable.name",
+  );
+  assert.equal(groupOf({ ...defaults, filters: a, base: { range: null, filters: [] } }), "none");
+  assert.equal(groupOf({ ...defaults, group: "thread.name", base: { range: null, filters: a } }), "thread.name");
 });
 
 test("nothing ends the quotes of a command", () => {

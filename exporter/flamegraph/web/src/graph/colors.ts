@@ -12,7 +12,7 @@ interface Hue {
 
 /** Chosen so that any two are told apart with every kind of colour vision; the tests say how far. */
 const hues: Record<string, Hue> = {
-  kernel: { name: "Kernel", l: 0.67, c: 0.03, h: 244 },
+  kernel: { name: "Kernel", l: 0.665, c: 0.03, h: 244 },
   native: { name: "Native", l: 0.835, c: 0.109, h: 80 },
   go: { name: "Go", l: 0.884, c: 0.075, h: 202 },
   cpython: { name: "Python", l: 0.722, c: 0.135, h: 260 },

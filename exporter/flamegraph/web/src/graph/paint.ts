@@ -32,7 +32,7 @@ export const looks: Record<Theme, Omit<Look, "font">> = {
   dark: {
     theme: "dark",
     background: "#14171d",
-    text: "#0b0d11",
+    text: "#000000",
     dimmed: "#272c36",
     dimmedText: "#98a1b0",
     crowd: "#434b59",

@@ -37,7 +37,7 @@ export interface View {
   function: string; // the key of the function in the sandwich
   sort: SortKey;
   ascending: boolean;
-  group: string; // the attribute whose values are the first level of trees, or none
+  group: string; // the attribute whose values are the first level of trees, none, or "": what suits
   lines: boolean;
   flip: boolean; // the root at the bottom
   widths: "both" | "current" | "base";
@@ -77,7 +77,7 @@ export const defaults: View = {
   function: "",
   sort: "self",
   ascending: false,
-  group: groups[0],
+  group: "",
   lines: false,
   flip: false,
   widths: "both",
@@ -167,7 +167,7 @@ export function parse(query: string): View {
     function: p.get("function") ?? "",
     sort: one("sort", ["name", "self", "total", "diff"] as const, "self"),
     ascending: p.get("order") === "asc",
-    group: (p.get("group") ?? "").slice(0, 200) || groups[0],
+    group: (p.get("group") ?? "").slice(0, 200),
     lines: p.get("lines") === "1",
     flip: p.get("flip") === "1",
     widths: one("widths", ["both", "current", "base"] as const, "both"),
@@ -219,7 +219,7 @@ export function format(v: View): string {
     ["function", v.function],
     ["sort", v.sort === "self" ? "" : v.sort],
     ["order", v.ascending ? "asc" : ""],
-    ["group", v.group === groups[0] ? "" : v.group],
+    ["group", v.group],
     ["lines", v.lines ? "1" : ""],
     ["flip", v.flip ? "1" : ""],
     ["widths", v.widths === "both" ? "" : v.widths],
@@ -234,4 +234,11 @@ export function format(v: View): string {
 /** quoted is a URL in single quotes for a shell: nothing in it can end them. */
 export function quoted(url: string): string {
   return `'${url.replaceAll("'", "%27")}'`;
+}
+
+/** groupOf is what trees are grouped by. Two processes that are compared have no frame in common if they are grouped by process. */
+export function groupOf(v: View): string {
+  if (v.group !== "") return v.group;
+  const text = (filters: Filter[]) => filters.map(filterText).sort().join("&");
+  return v.base && text(v.base.filters) !== text(v.filters) ? "none" : groups[0];
 }

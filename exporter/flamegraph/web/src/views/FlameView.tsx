@@ -5,7 +5,7 @@ import { useAnswer } from "../model/answer";
 import { checkFlame, type Flame } from "../model/api";
 import { count, percent } from "../model/format";
 import { brief } from "../model/text";
-import { selection } from "../model/view";
+import { groupOf, selection } from "../model/view";
 import { IconButton, Name } from "../ui/common";
 import { useApp } from "../ui/context";
 import { Breadcrumbs, Details } from "../ui/Frame";
@@ -17,7 +17,7 @@ import { frameActions, GraphPane } from "./GraphPane";
 export function useFlame() {
   const { view, revision } = useApp();
   const params = selection(view);
-  params.set("group", view.group);
+  params.set("group", groupOf(view));
   if (view.lines) params.set("lines", "1");
   const full = useAnswer<Flame>("flamegraph", params, revision, checkFlame);
   const deeper = new URLSearchParams(params);

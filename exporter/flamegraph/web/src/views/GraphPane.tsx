@@ -3,6 +3,7 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { FlameGraph, type Place } from "../graph/FlameGraph";
 import type { Tree } from "../graph/tree";
 import { copyable } from "../model/text";
+import { groupOf } from "../model/view";
 import { copy } from "../ui/common";
 import { type App, useApp } from "../ui/context";
 import { ContextMenu, describe, type FrameActions, Tooltip } from "../ui/Frame";
@@ -20,7 +21,7 @@ export function frameActions(app: App, tree: Tree): FrameActions {
       toast((await copy(copyable(tree.functions.name[fn(n)]!))) ? "Name copied" : "The browser did not allow copying"),
     filterGroup: (n) => {
       store.go((v) => {
-        const f = { key: v.group, value: tree.functions.name[fn(n)]!, not: false };
+        const f = { key: groupOf(v), value: tree.functions.name[fn(n)]!, not: false };
         return { filters: [...v.filters.filter((g) => g.key !== f.key), f], focus: "", node: "" };
       });
     },

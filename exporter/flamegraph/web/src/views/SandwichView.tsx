@@ -4,7 +4,7 @@ import { buildTree, findAll, matcher, type Tree } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, type Flame } from "../model/api";
 import { percent, points, value } from "../model/format";
-import { selection } from "../model/view";
+import { groupOf, selection } from "../model/view";
 import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
 import { Swatch, typeName } from "../ui/Frame";
@@ -20,7 +20,7 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
   const ask = (which: string) => {
     if (key === "") return null;
     const p = selection(view);
-    p.set("group", view.group);
+    p.set("group", groupOf(view));
     p.set("view", which);
     p.set("function", key);
     return p;
