@@ -139,7 +139,6 @@ type cell struct {
 type header struct {
 	column              int32
 	time, duration      int64
-	exact               bool    // time and duration are those of a pprof profile
 	comments            []int32 // texts
 	docURL, defaultType int32
 	executable          int32

@@ -18,11 +18,11 @@ func (t *translation) profile(base []int32, h header, order int64, p pprofile.Pr
 	if err := r.window(p); err != nil {
 		return nil, 0, err
 	}
-	list, err := t.d.attributeList(p.AttributeIndices())
+	set, err := t.d.attributeSet(p.AttributeIndices())
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, id := range t.d.lists.all[list] {
+	for _, id := range t.d.sets.all[set] {
 		taken, err := r.attribute(id)
 		if err != nil {
 			return nil, 0, err
@@ -206,7 +206,7 @@ func (t *translation) sample(f *family, column, base int32, s pprofile.Sample) (
 	if l.link, err = at(t.d.linkID, s.LinkIndex(), "link_index"); err != nil {
 		return err
 	}
-	if l.attributes, err = t.d.attributeList(s.AttributeIndices()); err != nil {
+	if l.attributes, err = t.d.attributeSet(s.AttributeIndices()); err != nil {
 		return err
 	}
 	r.labels = intern(&t.labels, t.labelID, l)

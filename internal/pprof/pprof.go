@@ -7,17 +7,23 @@
 // stands on in OTLP: resource, scope, profile or sample. A tag is a label with a single value. What decision record 0018
 // calls a carrier is an entry of a pprof table that no sample refers to and that holds what pprof has no field for.
 //
-// What comes back. OTLP -> pprof (with timestamps) -> OTLP and pprof -> OTLP -> pprof give equal profiles up to this normal
-// form; nothing else is lost, and a second round trip changes nothing more:
+// What comes back. OTLP -> pprof (with timestamps) -> OTLP and pprof -> OTLP -> pprof give equal profiles up to the normal
+// form below; nothing else is lost, and a second round trip changes nothing more. Decision record 0018 says how and why.
 //
-//   - Order, ids and entries that nothing refers to do not count; equal entries are one. Equal samples are summed.
-//   - OTLP: the window (time, duration) of all profiles that share a pprof profile is the smallest that covers theirs and
-//     their timestamps. Values of 1 with timestamps are the same as timestamps alone. A location has a frame type: without
-//     one, that of impliedType. profile_id, original_payload, entity references and counts of dropped attributes are left
-//     out, as is what two profiles of one column say differently in comments (they are joined) and doc_url (the first
-//     wins). Half a link (one id without the other) is an attribute. A line without function is left out.
-//   - pprof: strings are UTF-8. Line numbers are not negative. A function without any name or file is left out with its
-//     lines. A period type that is nil is the empty one.
+//   - Order, ids and entries of tables that nothing refers to do not count; equal entries are one. Equal samples, and equal
+//     times of a sample, are summed. A value of 0 counts only as far as the sample or the sample type is there.
+//   - OTLP, what profiles of one pprof profile share: the window (time, duration) is the smallest that covers theirs and
+//     their timestamps; comments are joined, each once; the first doc_url and default_sample_type win.
+//   - OTLP, samples: values of 1 with timestamps are the same as timestamps alone, a timestamp of 0 is none. Half a link (one
+//     id without the other) is an attribute.
+//   - OTLP, locations: one has a frame type, impliedType's if none is given; a mapping that the specification forbids is
+//     carried by the locations, as the profile builder does it; a line without function is left out; flags that are false
+//     are left out, and line numbers are not negative.
+//   - OTLP, the rest: an empty scope name is ScopeName, an empty schema URL that of the conventions 1.44. profile_id is made
+//     anew. original_payload, entity references and counts of dropped attributes are left out.
+//   - pprof: strings are UTF-8; line numbers are not negative; comments are there once each; a function without any name is
+//     left out with its lines, as is a mapping that says nothing; no period type is the empty one; end_timestamp_ns is in
+//     nanoseconds, as the label is named, whether it says so or not.
 package pprof
 
 import (

@@ -73,9 +73,8 @@ func (w *world) attributes(m pcommon.Map, keys ...string) {
 // payload is a payload in the making.
 type payload struct {
 	*world
-	out    pprofile.Profiles
-	dict   pprofile.ProfilesDictionary
-	stacks []int32
+	out  pprofile.Profiles
+	dict pprofile.ProfilesDictionary
 }
 
 func newPayload(w *world) *payload {

@@ -3,6 +3,7 @@ package pprof
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -108,6 +109,7 @@ func TestGoldenPayload(t *testing.T) {
 	for name, opt := range map[string]FromOptions{"summed": {}, "timestamps": {Timestamps: true}} {
 		t.Run(name, func(t *testing.T) {
 			p := readGolden(t)
+			p.MarkReadOnly() // as pipelines share payloads
 			profiles, err := FromOTLP(p, opt)
 			if err != nil {
 				t.Fatal(err)
@@ -281,4 +283,45 @@ func TestRealProfiles(t *testing.T) {
 		})
 	}
 	runtime.KeepAlive(keep)
+}
+
+// TestImported shows what becomes of a small pprof profile.
+func TestImported(t *testing.T) {
+	app := &profile.Mapping{ID: 1, Start: 0x1000, Limit: 0x9000, File: "/bin/app", BuildID: "c0ffee", HasFunctions: true}
+	plain := &profile.Mapping{ID: 2, Start: 0x10000, Limit: 0x20000, File: "/lib/plain.so"} // without build id
+	inner := &profile.Function{ID: 1, Name: "inner", SystemName: "_Z5innerv", Filename: "main.cc", StartLine: 3}
+	outer := &profile.Function{ID: 2, Name: "outer", Filename: "main.cc"}
+	leaf := &profile.Location{ID: 1, Mapping: app, Address: 0x1234, Line: []profile.Line{{Function: inner, Line: 4, Column: 5}, {Function: outer, Line: 9}}}
+	root := &profile.Location{ID: 2, Mapping: plain, Address: 0x10010}
+	stack := []*profile.Location{leaf, root}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "objects", Unit: "count"}, {Type: "space", Unit: "bytes"}},
+		PeriodType: &profile.ValueType{Type: "space", Unit: "bytes"}, Period: 524288,
+		TimeNanos: testTime, DurationNanos: 1e9, Comments: []string{"a comment"}, DocURL: "https://example.com/heap",
+		Mapping: []*profile.Mapping{app, plain}, Function: []*profile.Function{inner, outer}, Location: stack,
+		Sample: []*profile.Sample{
+			{Location: stack, Value: []int64{2, 4096}, NumLabel: map[string][]int64{"bytes": {2048}}, NumUnit: map[string][]string{"bytes": {"bytes"}}},
+			{Location: stack[1:], Value: []int64{1, 0}, Label: map[string][]string{
+				"service.name": {"web"}, "thread": {"a", "b"}, labelTraceID: {"4bf92f3577b34da6a3ce929d0e0e4736"}, labelSpanID: {"00f067aa0ba902b7"},
+			}},
+		},
+	}
+	out, err := ToOTLP(p, ToOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (conformance.Checker{AnyResource: true}).Check(out); err != nil {
+		t.Error(err)
+	}
+	comesBack(t, p)
+	text, err := (&pprofile.JSONMarshaler{}).MarshalProfiles(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	indented.WriteByte('\n')
+	checkGolden(t, "imported.json", indented.String())
 }

@@ -83,7 +83,7 @@ func back(t *testing.T, profiles []*profile.Profile) (all []pprofile.Profiles) {
 }
 
 func TestPayloadsComeBack(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(80) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := randomPayload(newWorld(t, seed))
 			before := marshal(t, p)
@@ -153,7 +153,7 @@ func TestProfilesComeBack(t *testing.T) {
 
 // TestOddPayloads: what OTLP allows less strictly than this repository's rules comes back in normal form.
 func TestOddPayloads(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(80) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			w.odd = true

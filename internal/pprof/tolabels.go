@@ -2,7 +2,6 @@ package pprof
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -298,5 +297,3 @@ func (d *decoder) forcedLink(entries []entry) bool {
 	_, ok := parseLink(trace, span)
 	return ok
 }
-
-var errTimeOverflow = errors.New("the last timestamp leaves no room for the end of the profile")

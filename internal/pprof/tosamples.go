@@ -2,6 +2,7 @@ package pprof
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 
@@ -65,7 +66,7 @@ func (s *sampler) add(v *profile.Sample) error {
 		return err
 	}
 	if time == math.MaxInt64 {
-		return errTimeOverflow
+		return errors.New("its timestamp leaves no room for the end of the profile")
 	}
 	if time != 0 {
 		s.last = max(s.last, time)

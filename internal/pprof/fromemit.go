@@ -252,7 +252,7 @@ func (t *translation) tagsOf(l labels) ([]tag, error) {
 	}
 	link := t.d.links[l.link]
 	tags = append(tags, link.tags()...)
-	attributes := t.d.lists.all[l.attributes]
+	attributes := t.d.sets.all[l.attributes]
 	forced := l.link != 0 || t.looksLikeLink(attributes)
 	for _, id := range attributes {
 		s, v := t.d.attributes[id], t.d.values[id]

@@ -27,7 +27,8 @@ type dictionary struct {
 
 	tags      []tag // what becomes labels, and what mappings and locations carry
 	tagOf     map[tagSource]int32
-	lists     lists // of attribute ids, of tags, of lines
+	sets      lists // of attribute ids, ascending
+	lists     lists // of tags, of lines
 	mappings  []mapping
 	mappingOf map[mapping]int32
 	mappingID []int32
@@ -98,7 +99,7 @@ func readDictionary(t pprofile.ProfilesDictionary, b *budget) (*dictionary, erro
 		budget: b, texts: newTexts(),
 		attributes: make([]source, 1), attributeOf: map[source]int32{}, values: []pcommon.Value{pcommon.NewValueEmpty()},
 		functions: make([]function, 1), tags: make([]tag, 1), tagOf: map[tagSource]int32{},
-		lists: newLists(), mappings: make([]mapping, 1), mappingOf: map[mapping]int32{}, locations: make([]location, 1),
+		sets: newLists(), lists: newLists(), mappings: make([]mapping, 1), mappingOf: map[mapping]int32{}, locations: make([]location, 1),
 		stacks: newLists(), links: make([]link, 1),
 	}
 	tables := []struct {
@@ -212,8 +213,8 @@ func (d *dictionary) source(key, unit int32, v pcommon.Value) (s source, err err
 	return s, err
 }
 
-// attributeList reads attribute_indices into a list of attribute ids in ascending order.
-func (d *dictionary) attributeList(indices pcommon.Int32Slice) (int32, error) {
+// attributeSet reads attribute_indices.
+func (d *dictionary) attributeSet(indices pcommon.Int32Slice) (int32, error) {
 	if indices.Len() == 0 {
 		return 0, nil
 	}
@@ -232,9 +233,9 @@ func (d *dictionary) attributeList(indices pcommon.Int32Slice) (int32, error) {
 		}
 	}
 	slices.Sort(ids)
-	list, isNew := d.lists.id(ids)
+	set, isNew := d.sets.id(ids)
 	if !isNew {
-		return list, nil
+		return set, nil
 	}
 	keys := make(map[int32]bool, len(ids))
 	for _, id := range ids {
@@ -244,7 +245,7 @@ func (d *dictionary) attributeList(indices pcommon.Int32Slice) (int32, error) {
 		}
 		keys[key] = true
 	}
-	return list, nil
+	return set, nil
 }
 
 func (d *dictionary) functionReader(table pprofile.FunctionSlice) func(int) error {

@@ -19,11 +19,11 @@ func (d *dictionary) mappingReader(table pprofile.MappingSlice) func(int) error 
 		if v.file, err = at(d.textID, m.FilenameStrindex(), "filename_strindex"); err != nil {
 			return err
 		}
-		list, err := d.attributeList(m.AttributeIndices())
+		set, err := d.attributeSet(m.AttributeIndices())
 		if err != nil {
 			return err
 		}
-		if err := d.mappingAttributes(&v, d.lists.all[list]); err != nil {
+		if err := d.mappingAttributes(&v, d.sets.all[set]); err != nil {
 			return err
 		}
 		d.mappingID = append(d.mappingID, intern(&d.mappings, d.mappingOf, v))
@@ -120,11 +120,11 @@ func (d *dictionary) locationReader(table pprofile.LocationSlice) func(int) erro
 			}
 		}
 		v.lines, _ = d.lists.id(lines)
-		list, err := d.attributeList(l.AttributeIndices())
+		set, err := d.attributeSet(l.AttributeIndices())
 		if err != nil {
 			return err
 		}
-		if err := d.locationAttributes(&v, d.lists.all[list]); err != nil {
+		if err := d.locationAttributes(&v, d.sets.all[set]); err != nil {
 			return err
 		}
 		d.locationID = append(d.locationID, intern(&d.locations, ids, v))
