@@ -116,10 +116,10 @@ function functionColumns(data, used, match) {
 // graft makes the tree of a function's callers or callees as a dataset of its own, with values beside.
 function graft(data, view, key, self) {
   const wanted = data.functions.findIndex((f) => f.key === key);
-  if (wanted < 0) throw new BadRequest(`no function ${JSON.stringify(key)}`);
-  const parent = [-1];
-  const fn = [wanted];
-  const line = [0];
+  if (wanted < 0) throw Object.assign(new Error("the function is not in this selection"), { status: 404 });
+  const parent = [-1, 0];
+  const fn = [0, wanted];
+  const line = [0, 0];
   const children = new Map();
   const child = (at, f) => {
     const id = `${at}/${f}`;
@@ -148,7 +148,7 @@ function graft(data, view, key, self) {
         : path.findLastIndex((n) => data.fn[n] === wanted);
     if (at < 0) continue;
     const rest = view === "callers" ? path.slice(at + 1) : path.slice(0, at).reverse();
-    let n = 0;
+    let n = 1;
     for (const step of rest) n = child(n, data.fn[step]);
     values.forEach((v, side) => {
       add(side, n, v.get(node) ?? 0);

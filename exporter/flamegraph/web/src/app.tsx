@@ -6,7 +6,17 @@ import { type Flame, type HeatmapAnswer, type Refused, type Status, typeName, Un
 import { keyName } from "./model/describe";
 import { bytes, clock, nanosecondsPer, samples, type Unit, value } from "./model/format";
 import { type Store, useView } from "./model/store";
-import { fixedRange, groupOf, groups, liveRange, liveSeconds, selection, type Tab, type View } from "./model/view";
+import {
+  fixedRange,
+  groupOf,
+  groups,
+  liveRange,
+  liveSeconds,
+  selection,
+  type Tab,
+  treeParams,
+  type View,
+} from "./model/view";
 import { CompareBar, CompareButton } from "./ui/Compare";
 import { IconButton, Toast } from "./ui/common";
 import { type App, AppProvider } from "./ui/context";
@@ -279,7 +289,7 @@ function Body({ app, canStep, onStep, step, onRetry }: BodyProps) {
 /** useSearch asks for the share of a search: the collector counts what was cut from the tree for its size, too. */
 function useSearch({ view, revision }: App): Result | null {
   const search = useDelayed(view.search, 150);
-  const params = selection(view);
+  const params = treeParams(view);
   params.set("search", search);
   params.set("max_nodes", "1");
   const answer = useAnswer<Flame>("flamegraph", search ? params : null, revision, accept);
@@ -309,7 +319,7 @@ function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep
   const { full, part, tree } = useFlame();
   const { store, view } = app;
   const total = full.data
-    ? { value: full.data.total, base: full.data.base_total, from: full.data.from, to: full.data.to }
+    ? { value: full.data.total, base: full.data.base_total, ...clipped(full.data, app.status) }
     : null;
   const error = full.error ?? (part.error && "status" in part.error && part.error.status === 404 ? null : part.error);
   return (
@@ -352,6 +362,12 @@ function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep
   );
 }
 
+/** clipped is the part of a range of which there are data. */
+function clipped(r: { from: number; to: number }, status: Status): { from: number; to: number } {
+  const from = Math.max(r.from, status.window.from);
+  return { from, to: Math.max(Math.min(r.to, status.window.to), from) };
+}
+
 function GroupSelect({ app }: { app: App }) {
   const { store, view } = app;
   const group = groupOf(view);
@@ -375,7 +391,7 @@ function GroupSelect({ app }: { app: App }) {
 function FunctionsPart({ app, onRetry }: PartProps) {
   const functions = useFunctions();
   const a = functions.answer;
-  const b = bounds(app.view.range, app.status.now, app.status.window);
+  const b = clipped(bounds(app.view.range, app.status.now, app.status.window), app.status);
   const total = a.data ? { value: a.data.total, base: a.data.base_total, ...b } : null;
   return (
     <Tabbed app={app} total={total} loading={a.loading} error={a.error} onRetry={onRetry}>
@@ -389,7 +405,7 @@ function HeatmapPart({ app, onRetry }: PartProps) {
   const params = selection({ ...app.view, base: null });
   const answer = useAnswer<HeatmapAnswer>("heatmap", params, app.revision, accept);
   const sum = answer.data ? answer.data.values.reduce((a, v) => a + v[2], 0) : 0;
-  const total = answer.data ? { value: sum, base: null, from: answer.data.from, to: answer.data.to } : null;
+  const total = answer.data ? { value: sum, base: null, ...clipped(answer.data, app.status) } : null;
   return (
     <Tabbed app={app} total={total} loading={answer.loading} error={answer.error} onRetry={onRetry}>
       {answer.data && <HeatmapView answer={answer} />}

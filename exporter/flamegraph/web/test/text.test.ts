@@ -58,6 +58,7 @@ test("qualified names are cut where they can be", () => {
     "github.com/acme/orders/pricing.(*Rules).match",
     "pricing.(*Rules).match",
     "(*Rules).match",
+    "match",
   ]);
   assert.equal(shorten("main.f[go.shape.struct { x/y.T }]", "go")[0], "main.f[go.shape.struct { x/y.T }]");
   assert.deepEqual(shorten("java.util.HashMap.getNode", "jvm"), [

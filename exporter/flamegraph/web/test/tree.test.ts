@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildTree, byType, change, deepest, find, findAll, matcher, move, path, siblings } from "../src/graph/tree";
+import {
+  buildTree,
+  byType,
+  change,
+  deepest,
+  find,
+  findAll,
+  matcher,
+  move,
+  path,
+  siblings,
+  withoutRoot,
+} from "../src/graph/tree";
 import { checkFlame, checkTable, type Flame, type FunctionTable } from "../src/model/api";
 import { buildRows, sortRows } from "../src/model/rows";
 
@@ -119,6 +131,18 @@ test("a search sums what lies below the outermost match", () => {
   assert.deepEqual(found("all"), [0, 0, 0], "nor is the root");
   assert.equal(matcher("/(/"), null);
   assert.equal(findAll(buildTree(flame(true), "both"), matcher("alpha")!).baseTotal, 18);
+});
+
+test("a root that only stands above a function is taken off", () => {
+  const a = withoutRoot(flame());
+  assert.deepEqual([a.nodes.parent, a.nodes.id[0]], [[-1, 0, 1, 2, 1], "g"]);
+  assert.equal(buildTree(checkFlame(a), "both").levels.length, 4);
+  const two = flame();
+  two.nodes.parent[5] = 0;
+  assert.equal(withoutRoot(two), two);
+  const function_ = flame();
+  function_.functions.type[0] = "native";
+  assert.equal(withoutRoot(function_), function_);
 });
 
 test("own values by type", () => {

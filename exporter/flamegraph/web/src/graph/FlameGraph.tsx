@@ -121,10 +121,17 @@ export function FlameGraph(props: FlameGraphProps) {
 
   // The zoomed frame comes into sight, with a few of its callers.
   const zoomed = useRef("");
+  const rowsBefore = useRef(rows);
   useLayoutEffect(() => {
     const box = scroller.current!;
     const which = `${tree.id[focus]}/${flip}/${size.height > 0}`;
-    if (zoomed.current === which) return;
+    const more = rows - rowsBefore.current;
+    rowsBefore.current = rows;
+    if (zoomed.current === which) {
+      // Rows are counted from the root; with the root at the bottom other data move it.
+      if (flip && more !== 0) box.scrollTop += more * rowHeight;
+      return;
+    }
     zoomed.current = which;
     const y = rowTop(tree.depth[focus]!, rows, flip);
     box.scrollTop = flip ? y + (above + 1) * rowHeight - size.height : Math.max(y - above * rowHeight, 0);

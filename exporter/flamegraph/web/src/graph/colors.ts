@@ -12,18 +12,19 @@ interface Hue {
 
 /** Chosen so that any two are told apart with every kind of colour vision; the tests say how far. */
 const hues: Record<string, Hue> = {
-  kernel: { name: "Kernel", l: 0.665, c: 0.03, h: 244 },
-  native: { name: "Native", l: 0.835, c: 0.109, h: 80 },
-  go: { name: "Go", l: 0.884, c: 0.075, h: 202 },
-  cpython: { name: "Python", l: 0.722, c: 0.135, h: 260 },
-  jvm: { name: "JVM", l: 0.756, c: 0.116, h: 50 },
-  v8js: { name: "JavaScript", l: 0.93, c: 0.135, h: 103 },
-  ruby: { name: "Ruby", l: 0.676, c: 0.105, h: 35 },
-  php: { name: "PHP", l: 0.792, c: 0.1, h: 283 },
-  perl: { name: "Perl", l: 0.747, c: 0.074, h: 164 },
-  beam: { name: "Erlang", l: 0.777, c: 0.071, h: 329 },
-  dotnet: { name: ".NET", l: 0.724, c: 0.135, h: 322 },
-  unknown: { name: "Unknown", l: 0.834, c: 0.006, h: 255 },
+  kernel: { name: "Kernel", l: 0.665, c: 0.03, h: 246 },
+  native: { name: "Native", l: 0.839, c: 0.109, h: 71 },
+  go: { name: "Go", l: 0.855, c: 0.088, h: 224 },
+  cpython: { name: "Python", l: 0.729, c: 0.135, h: 255 },
+  jvm: { name: "JVM", l: 0.763, c: 0.091, h: 38 },
+  v8js: { name: "JavaScript", l: 0.92, c: 0.109, h: 96 },
+  ruby: { name: "Ruby", l: 0.675, c: 0.135, h: 20 },
+  php: { name: "PHP", l: 0.802, c: 0.082, h: 288 },
+  perl: { name: "Perl", l: 0.8, c: 0.061, h: 169 },
+  beam: { name: "Erlang", l: 0.764, c: 0.065, h: 327 },
+  dotnet: { name: ".NET", l: 0.716, c: 0.118, h: 309 },
+  rust: { name: "Rust", l: 0.695, c: 0.102, h: 83 },
+  unknown: { name: "Unknown", l: 0.864, c: 0.006, h: 244 },
 };
 
 /** typeOf maps what a profile says onto a runtime that has a colour. */

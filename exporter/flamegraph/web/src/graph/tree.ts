@@ -37,6 +37,27 @@ export interface Tree {
   index: Map<string, number>;
 }
 
+/** withoutRoot takes off a root that is no function and has one child: what is left begins with that function. */
+export function withoutRoot(a: Flame): Flame {
+  const n = a.nodes;
+  const one = n.id.length > 1 && n.parent.indexOf(0, 2) < 0;
+  if (isFunction(a.functions.type[n.function[0]!]!) || !one) return a;
+  const rest = <T>(column: T[]) => column.slice(1);
+  return {
+    ...a,
+    nodes: {
+      id: rest(n.id),
+      parent: rest(n.parent).map((p) => p - 1),
+      function: rest(n.function),
+      line: rest(n.line),
+      self: rest(n.self),
+      total: rest(n.total),
+      base_self: rest(n.base_self),
+      base_total: rest(n.base_total),
+    },
+  };
+}
+
 export function buildTree(a: Flame, widths: Widths): Tree {
   const n = a.nodes.id.length;
   const diff = a.nodes.base_total.length === n;
@@ -252,10 +273,16 @@ export function findAll(t: Tree, match: (f: FunctionColumns, i: number) => boole
   return out;
 }
 
+export interface TypeSum {
+  type: string;
+  self: number;
+  base: number;
+}
+
 /** byType sums own values by frame type, biggest first. */
-export function byType(t: Tree, root: number): { type: string; self: number; base: number }[] {
-  const sums = new Map<string, { type: string; self: number; base: number }>();
-  for (let i = Math.max(root, 1); i < t.end[root]!; i++) {
+export function byType(t: Tree, root: number): TypeSum[] {
+  const sums = new Map<string, TypeSum>();
+  for (let i = root; i < t.end[root]!; i++) {
     const type = t.functions.type[t.fn[i]!]!;
     if (!isFunction(type)) continue;
     let s = sums.get(type);

@@ -44,17 +44,49 @@ export function baseText(b: Base, v: View): string {
   return `${filtersText(b.filters)}, ${rangeText(b.range ?? v.range)}`;
 }
 
-/** stopText says why a stack ended early. */
+const stops: Record<string, string> = {
+  root: "complete: the thread's first function",
+  no_user_stack: "complete: a kernel thread, or a worker of the kernel's",
+  address_space_gone: "complete: in exec or exit, nothing more is there",
+  max_frames: "longer than max_frames",
+  tail_calls: "longer than this kernel lets programs walk",
+  no_process: "the process was not known yet",
+  no_mapping: "the mapping was not known yet",
+  no_table: "no unwind table yet for the executable",
+  stale: "the unwind table was about to change",
+  no_rule: "code without unwind information (a JIT's, assembler)",
+  memory: "a word of the stack could not be read",
+  register: "the rule needs a register that is not known",
+  no_progress: "the rule leads nowhere",
+  copy_end: "longer than the part that was copied, of a new process",
+  abi: "a 32-bit process",
+  runtime: "the other side of a runtime's stack switch was not found",
+  ring_busy: "the ring was too full for a copy of the stack",
+  other_pid_namespace: "a process outside of this pid namespace",
+};
+
+const losses: Record<string, string> = {
+  ring_full: "the collector did not read fast enough",
+  queue_full: "the next consumer is slower than samples come",
+  refused: "the next consumer refused them",
+  too_large: "larger than payload_bytes",
+  memory: "the memory budget was spent",
+  shutdown: "not taken before the shutdown's deadline",
+  crash: "the receiver met a defect of its own",
+  malformed: "a record that could not be read",
+};
+
+/** stopText says why a stack ended where it did. */
 export function stopText(reason: string): string {
-  const known: Record<string, string> = {
-    no_rule: "no unwind rule for this code (no .eh_frame, or an unknown runtime)",
-    no_mapping: "an address outside of every known mapping",
-    no_executable: "the executable's tables were not there yet",
-    depth: "deeper than the limit of frames",
-    tail_calls: "deeper than this kernel allows to walk",
-    memory: "stack memory could not be read",
-    unsupported: "this version of the runtime is not supported",
-    too_large: "the executable's tables were too large",
-  };
-  return Object.hasOwn(known, reason) ? known[reason]! : clean(reason.replaceAll("_", " "), 80);
+  return Object.hasOwn(stops, reason) ? stops[reason]! : clean(reason.replaceAll("_", " "), 80);
+}
+
+/** isComplete is true for stacks that have all there is. */
+export function isComplete(reason: string): boolean {
+  return Object.hasOwn(stops, reason) && stops[reason]!.startsWith("complete");
+}
+
+/** lossText says why samples were lost. */
+export function lossText(reason: string): string {
+  return Object.hasOwn(losses, reason) ? losses[reason]! : clean(reason.replaceAll("_", " "), 80);
 }

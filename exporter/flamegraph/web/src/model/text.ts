@@ -49,6 +49,8 @@ export function shorten(name: string, type: string): string[] {
     const base = name.slice(slash + 1);
     add(base);
     add(base.slice(base.indexOf(".") + 1));
+    const method = /\)\.([^.()[\]]+)$/.exec(base);
+    if (method) add(method[1]!);
   } else if (type === "jvm" || type === "dotnet") {
     const parts = name.split(".");
     add(parts.slice(-2).join("."));

@@ -242,3 +242,11 @@ export function groupOf(v: View): string {
   const text = (filters: Filter[]) => filters.map(filterText).sort().join("&");
   return v.base && text(v.base.filters) !== text(v.filters) ? "none" : groups[0];
 }
+
+/** treeParams are what trees, and all that is worked out from them, are asked with: the same, so that the collector makes one. */
+export function treeParams(v: View): URLSearchParams {
+  const p = selection(v);
+  p.set("group", groupOf(v));
+  if (v.lines) p.set("lines", "1");
+  return p;
+}

@@ -1,19 +1,18 @@
-// Which colour is which runtime, with its share; pointing at one makes the others pale.
+// Which colour is which runtime, with its share; choosing one makes the others pale.
 import { type Theme, typeColor, typeOf } from "../graph/colors";
-import { byType, type Tree } from "../graph/tree";
+import type { TypeSum } from "../graph/tree";
 import { percent } from "../model/format";
 import { typeName } from "./Frame";
 
 interface LegendProps {
-  tree: Tree;
-  focus: number;
+  types: TypeSum[];
+  colours: boolean; // comparing, frames have others
   theme: Theme;
   only: string;
   onOnly: (type: string) => void;
 }
 
-export function Legend({ tree, focus, theme, only, onOnly }: LegendProps) {
-  const types = byType(tree, focus);
+export function Legend({ types, colours, theme, only, onOnly }: LegendProps) {
   const sum = types.reduce((a, t) => a + t.self, 0) || 1;
   return (
     <ul class="legend" aria-label="Runtimes, by their share of own time">
@@ -26,7 +25,7 @@ export function Legend({ tree, focus, theme, only, onOnly }: LegendProps) {
             title="Click to keep only these frames coloured"
             onClick={() => onOnly(only === t.type ? "" : t.type)}
           >
-            {!tree.baseTotal && (
+            {colours && (
               <span class="swatch" style={{ background: typeColor(typeOf(t.type), theme) }} aria-hidden="true" />
             )}
             <span class="legend-name">{typeName(t.type)}</span>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Receiver, Status } from "../model/api";
-import { stopText } from "../model/describe";
+import { isComplete, lossText, stopText } from "../model/describe";
 import { bytes, clock, count, percent, span } from "../model/format";
 import { clean } from "../model/text";
 import { IconButton, Name } from "./common";
@@ -183,7 +183,7 @@ function ReceiverPart({ receiver: r }: { receiver: Receiver }) {
         />
       </div>
       {lost.map(([reason, n]) => (
-        <Fact key={reason} name={`Lost: ${clean(reason, 60).replaceAll("_", " ")}`}>
+        <Fact key={reason} name={`Lost: ${lossText(reason)}`} title={clean(reason, 60)}>
           {count(n)} <small>{percent(n / (r.taken || 1))}</small>
         </Fact>
       ))}
@@ -195,7 +195,7 @@ function ReceiverPart({ receiver: r }: { receiver: Receiver }) {
       {stops
         .sort((a, b) => b[1] - a[1])
         .map(([reason, n]) => (
-          <Fact key={reason} name={reason === "root" ? "Complete, to the root" : stopText(reason)}>
+          <Fact key={reason} name={stopText(reason)} title={clean(reason, 60)} good={isComplete(reason)}>
             {count(n)} <small>{percent(n / (stopped || 1))}</small>
           </Fact>
         ))}
@@ -214,10 +214,14 @@ function Section({ title, children }: { title: string; children: ComponentChildr
   );
 }
 
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+function Fact(p: { name: string; title?: string; good?: boolean; children: ComponentChildren }) {
+  const { name, title, good, children } = p;
   return (
-    <div class="fact">
-      <span>{name}</span>
+    <div class="fact" title={title}>
+      <span>
+        {good !== undefined && <span class={`dot ${good ? "dot-good" : "dot-note"}`} aria-hidden="true" />}
+        {name}
+      </span>
       <span class="fact-value">{children}</span>
     </div>
   );

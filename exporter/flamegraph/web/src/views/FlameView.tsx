@@ -1,14 +1,15 @@
 // The tab of the flame graph: the graph, its breadcrumbs, and the panel beside it.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { buildTree, findAll, matcher, path, type Tree } from "../graph/tree";
+import { buildTree, byType, findAll, matcher, path, type Tree, type TypeSum } from "../graph/tree";
 import { useAnswer } from "../model/answer";
-import { checkFlame, type Flame } from "../model/api";
-import { count, percent } from "../model/format";
+import { checkFlame, checkTable, type Flame, type FunctionTable, type Label } from "../model/api";
+import { count, percent, points } from "../model/format";
+import { buildRows } from "../model/rows";
 import { brief } from "../model/text";
-import { groupOf, selection } from "../model/view";
+import { selection, treeParams } from "../model/view";
 import { IconButton, Name } from "../ui/common";
 import { useApp } from "../ui/context";
-import { Breadcrumbs, Details } from "../ui/Frame";
+import { Breadcrumbs, Details, Swatch } from "../ui/Frame";
 import { Icon } from "../ui/icons";
 import { Legend } from "../ui/Legend";
 import { frameActions, GraphPane } from "./GraphPane";
@@ -16,9 +17,7 @@ import { frameActions, GraphPane } from "./GraphPane";
 /** useFlame asks for the tree, and for the rest of a subtree that was cut down for size once it is zoomed to. */
 export function useFlame() {
   const { view, revision } = useApp();
-  const params = selection(view);
-  params.set("group", groupOf(view));
-  if (view.lines) params.set("lines", "1");
+  const params = treeParams(view);
   const full = useAnswer<Flame>("flamegraph", params, revision, checkFlame);
   const deeper = new URLSearchParams(params);
   deeper.set("focus", view.focus);
@@ -48,6 +47,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
   const cursor = tree.index.get(view.node) ?? -1;
   const lostFocus = view.focus !== "" && !tree.index.has(view.focus) && !loading;
   const actions = useMemo(() => frameActions(app, tree), [app, tree]);
+  const types = useTypes(tree);
 
   useEffect(() => {
     if (!found || found.nodes === 0) {
@@ -86,7 +86,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
               </button>
             </p>
           ) : (
-            <Legend tree={tree} focus={0} theme={theme} only={only} onOnly={setOnly} />
+            <Legend types={types} colours={!tree.baseTotal} theme={theme} only={only} onOnly={setOnly} />
           )}
         </div>
         <GraphPane
@@ -97,9 +97,8 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
           label="Flame graph: arrow keys move between frames, Enter zooms, Escape zooms out, the menu key shows actions"
         />
         {tree.pruned.nodes > 0 && (
-          <p class="flame-note">
-            {count(tree.pruned.nodes)} of the narrowest frames are left out here (
-            {percent(tree.pruned.self / (tree.sum || 1))} of own time); zooming in brings them.
+          <p class="flame-note" title={`${percent(tree.pruned.self / (tree.sum || 1))} of own time`}>
+            The narrowest {count(tree.pruned.nodes)} frames are left out at this zoom. Zooming in brings them.
           </p>
         )}
       </div>
@@ -131,7 +130,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
                 }
               />
             ) : (
-              <Hottest tree={tree} onSelect={(n) => store.adjust({ node: tree.id[n]! })} />
+              <Hottest />
             )}
           </div>
         </aside>
@@ -139,6 +138,27 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
     </div>
   );
 }
+
+/**
+ * useTypes sums own values by runtime. Where the tree was cut down for size the collector's own sums are asked for, unless
+ * a filter on the runtime, which does not count in them, says what they are.
+ */
+function useTypes(tree: Tree): TypeSum[] {
+  const { view, revision } = useApp();
+  const cut = tree.pruned.self > 0 && !view.filters.some((f) => f.key === "frame_type");
+  const { data } = useAnswer<{ labels: Label[] }>(
+    "labels",
+    cut ? selection({ ...view, base: null }) : null,
+    revision,
+    accept,
+  );
+  return useMemo(() => {
+    const label = cut ? data?.labels.find((l) => l.key === "frame_type") : undefined;
+    return label ? label.values.map((v) => ({ type: v.value, self: v.total, base: 0 })) : byType(tree, 0);
+  }, [tree, cut, data]);
+}
+
+const accept = (a: { labels: Label[] }) => a;
 
 function nextMatch(tree: Tree, functions: Uint8Array, from: number, by: 1 | -1): number {
   for (let i = 1; i <= tree.size; i++) {
@@ -148,28 +168,37 @@ function nextMatch(tree: Tree, functions: Uint8Array, from: number, by: 1 | -1):
   return -1;
 }
 
-/** Hottest fills the panel while no frame is selected: where most of the own time goes. */
-function Hottest({ tree, onSelect }: { tree: Tree; onSelect: (node: number) => void }) {
-  const top = useMemo(() => {
-    const nodes = Array.from({ length: tree.size }, (_, i) => i).filter((n) => n > 0 && tree.self[n]! > 0);
-    return nodes.sort((a, b) => tree.self[b]! - tree.self[a]!).slice(0, 15);
-  }, [tree]);
-  const most = top.length > 0 ? tree.self[top[0]!]! : 1;
+/**
+ * Hottest fills the panel while no frame is selected: the functions with most own time, or comparing, those whose share
+ * differs most. The collector sums them up, since what was cut from the tree counts, too.
+ */
+function Hottest() {
+  const { store, view, theme, revision } = useApp();
+  const params = treeParams(view);
+  params.set("limit", "15");
+  if (view.base) params.set("sort", "diff");
+  const { data } = useAnswer<FunctionTable>("table", params, revision, checkTable);
+  const rows = useMemo(() => (data ? buildRows(data, null) : []), [data]);
+  const most = rows.reduce((a, r) => Math.max(a, view.base ? Math.abs(r.selfDiff) : r.selfShare), 0) || 1;
   return (
     <>
       <p class="hint">Click a frame to zoom in; its source, values and callers are shown here.</p>
-      <h3>Hottest frames</h3>
+      <h3>{view.base ? "Largest changes" : "Hottest functions"}</h3>
       <ol class="hottest">
-        {top.map((n) => (
-          <li key={tree.id[n]}>
-            <button type="button" onClick={() => onSelect(n)}>
-              <Name
-                class="hottest-name"
-                text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 34)}
-              />
-              <span class="hottest-share">{percent(tree.self[n]! / (tree.sum || 1))}</span>
+        {rows.map((r) => (
+          <li key={r.key}>
+            <button
+              type="button"
+              title={`Find ${r.name} in the flame graph`}
+              onClick={() => store.go({ search: data!.functions.name[r.at]!.slice(0, 200) })}
+            >
+              <Swatch type={r.type} theme={theme} />
+              <Name class="hottest-name" text={brief(r.name, r.type, 32)} />
+              <span class="hottest-share">
+                {view.base ? `${r.selfDiff < 0 ? "▼" : "▲"} ${points(r.selfDiff)}` : percent(r.selfShare)}
+              </span>
               <span class="hottest-bar" aria-hidden="true">
-                <span style={{ width: `${(100 * tree.self[n]!) / most}%` }} />
+                <span style={{ width: `${(100 * (view.base ? Math.abs(r.selfDiff) : r.selfShare)) / most}%` }} />
               </span>
             </button>
           </li>

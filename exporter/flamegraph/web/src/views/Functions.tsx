@@ -7,7 +7,7 @@ import { checkTable, type FunctionTable } from "../model/api";
 import { count, factor, percent, points, value } from "../model/format";
 import { buildRows, type Row, sortRows } from "../model/rows";
 import { brief } from "../model/text";
-import { type SortKey, selection } from "../model/view";
+import { type SortKey, treeParams } from "../model/view";
 import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
 import { Swatch, typeName } from "../ui/Frame";
@@ -19,7 +19,7 @@ const limit = 5000;
 /** useFunctions asks for the table and gives its rows in order. */
 export function useFunctions() {
   const { view, revision } = useApp();
-  const params = selection(view);
+  const params = treeParams({ ...view, lines: false });
   const sort = view.sort === "diff" && !view.base ? "self" : view.sort;
   params.set("sort", sort);
   params.set("limit", String(limit));

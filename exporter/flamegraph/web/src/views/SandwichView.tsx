@@ -1,10 +1,10 @@
 // The tab of the sandwich: one function in the middle, who calls it above, what it calls below.
 import { useMemo } from "preact/hooks";
-import { buildTree, findAll, matcher, type Tree } from "../graph/tree";
+import { buildTree, findAll, matcher, type Tree, withoutRoot } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, type Flame } from "../model/api";
 import { percent, points, value } from "../model/format";
-import { groupOf, selection } from "../model/view";
+import { treeParams } from "../model/view";
 import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
 import { Swatch, typeName } from "../ui/Frame";
@@ -19,8 +19,8 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
   const key = view.function || rows[0]?.key || "";
   const ask = (which: string) => {
     if (key === "") return null;
-    const p = selection(view);
-    p.set("group", groupOf(view));
+    // One root, not one for each line of the function.
+    const p = treeParams({ ...view, lines: false });
     p.set("view", which);
     p.set("function", key);
     return p;
@@ -28,11 +28,11 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
   const callers = useAnswer<Flame>("flamegraph", ask("callers"), revision, checkFlame);
   const callees = useAnswer<Flame>("flamegraph", ask("callees"), revision, checkFlame);
   const above = useMemo(
-    () => (callers.data ? buildTree(callers.data, view.widths) : null),
+    () => (callers.data ? buildTree(withoutRoot(callers.data), view.widths) : null),
     [callers.data, view.widths],
   );
   const below = useMemo(
-    () => (callees.data ? buildTree(callees.data, view.widths) : null),
+    () => (callees.data ? buildTree(withoutRoot(callees.data), view.widths) : null),
     [callees.data, view.widths],
   );
   const names = answer.data?.functions.name ?? [];
@@ -51,7 +51,12 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
         />
       </div>
       <div class="sandwich-graphs">
-        {error && <p class="notice notice-bad">{error.message}</p>}
+        {error &&
+          ("status" in error && error.status === 404 ? (
+            <p class="hint pad">This function has no samples in the selection. Choose another one.</p>
+          ) : (
+            <p class="notice notice-bad">{error.message}</p>
+          ))}
         {above && <Half tree={above} flip title="Callers" empty="Nothing calls it: it is where the stacks begin." />}
         {middle && (
           <div class="sandwich-middle">
