@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
-.PHONY: help build run test test-full test-unit test-kernels test-e2e bench generate lint fuzz setup clean
+.PHONY: help build run test test-full test-unit test-kernels test-e2e test-browser bench generate lint fuzz setup clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/' | expand -t 20
@@ -25,13 +25,16 @@ test-unit: ## the Go tests alone
 test-e2e: ## the built collector, end to end on this host
 	@scripts/test.sh e2e
 
+test-browser: ## the live view in a browser, against the built collector
+	@scripts/test.sh browser
+
 test-kernels: ## the programs on other kernels, in virtual machines
 	@scripts/test.sh kernels
 
 bench: ## measure what profiling costs
 	@scripts/bench.sh
 
-generate: ## everything that is generated: BPF objects, metadata of components
+generate: ## everything that is generated: BPF objects, metadata of components, the page of the live view
 	@scripts/setup.sh generate
 	@scripts/generate.sh
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
-# Usage: setup.sh [generate|lint|test|kernels]...   (all of the first three by default)
+# Usage: setup.sh [generate|lint|test|browser|kernels]...   (all but the last by default)
 set -euo pipefail
 
 there() { # a command, or a file
@@ -23,6 +23,10 @@ missing() {
 		done
 	done <<'LIST'
 generate,lint,test  gcc                           gcc
+generate,browser    node                          nodejs
+generate,browser    npm                           npm
+browser             chromium                      chromium
+browser             /usr/share/fonts/truetype/liberation fonts-liberation
 generate            clang-19                      clang-19
 generate            llvm-strip-19                 llvm-19
 generate            /usr/include/bpf/bpf_helpers.h libbpf-dev
@@ -65,7 +69,7 @@ explain() {
 main() {
 	check_go
 	local groups=("$@") packages list
-	if ((${#groups[@]} == 0)); then groups=(generate lint test); fi
+	if ((${#groups[@]} == 0)); then groups=(generate lint test browser); fi
 	list=$(missing "${groups[@]}")
 	if [[ -z $list ]]; then return; fi
 	mapfile -t packages <<<"$list"

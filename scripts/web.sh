@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds and checks the page of the live flame graph, exporter/flamegraph/web.
+# Usage: web.sh install|build|check|test...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+web=exporter/flamegraph/web
+cache=$PWD/.cache
+
+# install puts what package-lock.json names below .cache, where neither Go's tools nor those that look through the tree find
+# it, and has a link to it in the page's folder.
+install() {
+	local modules=$cache/web log=$cache/web.log inputs
+	if ! command -v npm >/dev/null; then
+		echo "web: npm is missing (scripts/setup.sh installs it)" >&2
+		exit 1
+	fi
+	inputs=$(node --version && cd "$web" && sha256sum package.json package-lock.json .npmrc)
+	if [[ $(cat "$modules/.inputs" 2>/dev/null) != "$inputs" ]]; then
+		echo "web: installing the packages of $web"
+		rm -rf "$modules"
+		mkdir -p "$modules"
+		cp "$web/package.json" "$web/package-lock.json" "$web/.npmrc" "$modules/"
+		# npm ci takes what the lock file names, and only with the hash that it gives.
+		if ! timeout 300 npm --prefix "$modules" --cache "$cache/npm" --prefer-offline --fetch-retries 3 ci >"$log" 2>&1; then
+			grep '^npm error' "$log" | head -20 >&2 || true
+			echo "web: installing the packages of $web failed; npm's registry is $(npm config get registry 2>/dev/null)" >&2
+			exit 1
+		fi
+		echo "$inputs" >"$modules/.inputs"
+	fi
+	if [[ $(readlink "$web/node_modules") != "$modules/node_modules" ]]; then
+		rm -rf "$web/node_modules"
+		ln -s "$modules/node_modules" "$web/node_modules"
+	fi
+}
+
+script() { (cd "$web" && npm run --silent "$1" 2> >(grep -v '^npm warn' >&2)); }
+
+for command in "$@"; do
+	case $command in
+	install) install ;;
+	build | test)
+		install
+		script "$command"
+		;;
+	check)
+		install
+		script check
+		# What drives the page in its test follows the page's own style.
+		"$web/node_modules/.bin/biome" check --error-on-warnings --config-path "$web" test/browser/drive
+		;;
+	*)
+		echo "web: unknown: $command" >&2
+		exit 2
+		;;
+	esac
+done
