@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs checks stage by stage and says how long each took. The last line counts the tests, or names the stage that failed.
-# Usage: test.sh [full|unit|e2e|kernels]
+# Usage: test.sh [full|unit|e2e|browser|kernels]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,6 +85,27 @@ e2e() {
 	gotest -json -count=1 -p 1 -timeout 15m ./test/e2e/...
 }
 
+# web checks the page's sources and runs their own tests, which have a collector of their own making.
+web() {
+	local log=.cache/web-summary status=0
+	scripts/web.sh check
+	scripts/web.sh test 2>&1 | tee "$log" || status=$?
+	# The report of node --test ends with lines as "ℹ pass 12". What neither passed nor failed was left out.
+	awk '$1 == "ℹ" { n[$2] = $3 } END { failed = n["fail"] + n["cancelled"]; print n["pass"] + 0, failed, n["tests"] - n["pass"] - failed }' \
+		"$log" >>"$counts"
+	return $status
+}
+
+browser() {
+	scripts/web.sh install
+	scripts/build.sh
+	local status=0
+	gotest -json -count=1 -timeout 10m ./test/browser || status=$?
+	echo "screenshots: $PWD/.cache/screenshots"
+	((status != 0)) || cat .cache/screenshots/*/times.txt
+	return $status
+}
+
 kernels() {
 	gotest -json -count=1 -p 1 -timeout 60m ./test/kernels/...
 }
@@ -98,16 +119,20 @@ case ${1:-} in
 	stage unit unit
 	stage fuzz fuzz budget 180
 	stage e2e e2e
+	stage web web
+	stage browser browser
 	;;
 full)
 	export HOSTPROFILES_TEST_FULL=1 # tests that take minutes, or download much
-	stage setup scripts/setup.sh generate lint test kernels
+	stage setup scripts/setup.sh generate lint test browser kernels
 	stage generate scripts/generate.sh check
 	stage lint scripts/lint.sh
 	build_summary
 	stage race unit -race
 	FUZZTIME=${FUZZTIME:-60s} stage fuzz fuzz
 	stage e2e e2e
+	stage web web
+	stage browser browser
 	stage kernels kernels
 	;;
 unit)
@@ -119,6 +144,12 @@ e2e)
 	stage setup scripts/setup.sh test
 	build_summary
 	stage e2e e2e
+	;;
+browser)
+	stage setup scripts/setup.sh test browser
+	build_summary
+	stage web web
+	stage browser browser
 	;;
 kernels)
 	stage setup scripts/setup.sh generate test kernels
