@@ -1,0 +1,218 @@
+// Package live asks the server for what a view shows and joins the answers: pure values, made anew at each refresh.
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+)
+
+// Attributes by which selections are narrowed.
+const (
+	KeyProcess   = "process.executable.name"
+	KeyPID       = "process.pid"
+	KeyThread    = "thread.name"
+	keyFrameType = "frame_type"
+)
+
+// Bounds of what is asked for.
+const (
+	maxRows        = 500
+	maxNodes       = 5000 // of the tree that tells which process a function ran in
+	maxAroundNodes = 2000
+)
+
+// Source answers; api.Client does.
+type Source interface {
+	Status(context.Context) (*api.Status, error)
+	Labels(context.Context, api.Selection) ([]api.Label, error)
+	Table(ctx context.Context, s api.Selection, order, search string, limit int) (*api.Table, error)
+	Tree(ctx context.Context, s api.Selection, search string, limit int) (*api.Tree, error)
+	Around(ctx context.Context, s api.Selection, view, function string, limit int) (*api.Tree, error)
+}
+
+// Request is what a view needs.
+type Request struct {
+	Type     string // id of a profile type; empty: the server's first
+	Filters  []api.Filter
+	Search   string
+	Order    string // as api.Client.Table takes it
+	Window   time.Duration
+	Compare  bool    // with the window before
+	Function string  // key of the one whose callers and callees are wanted; empty: none
+	Expanded *string // process whose functions are wanted too
+	// Until is the end of the window if time stands still, Unix ms. 0: the latest data.
+	Until int64
+	// Known is the generation of what the view has already: if it is still that, only the status is asked for.
+	Known Generation
+}
+
+// Generation tells contents of the server from each other.
+type Generation struct {
+	To       int64
+	Accepted uint64
+}
+
+// Data is what the server answered.
+type Data struct {
+	Status     *api.Status
+	Generation Generation
+	Unchanged  bool // nothing but the status is here, since the rest is as it was
+	Type       api.Type
+	Range      api.Range
+	Seconds    float64 // that the window covers: less than was asked for if the server has not been running for long
+	Base       float64 // the same of what it is compared with; 0: there is nothing before
+	Compared   bool
+	Total      int64
+	BaseTotal  int64
+	Matching   int64 // value of the samples with a function that is searched for
+	Kernel     int64
+	Labels     []api.Label
+	Functions  []Function
+	More       int
+	Processes  []Process
+	Expanded   []Function // of the process ExpandedOf, those that ran by themselves
+	ExpandedOf *string
+	Around     *Around
+}
+
+// Function is a row of a list of functions.
+type Function struct {
+	api.Row
+	Processes []Share // in which it ran, as far as the tree tells, the largest first
+}
+
+// Share is what something has of a function.
+type Share struct {
+	Name  text.Safe
+	Value int64
+}
+
+// Process is a row of the list of processes.
+type Process struct {
+	Raw              string // as it can be asked for
+	Name             text.Safe
+	Total, BaseTotal int64
+	Kernel           int64     // of that; as far as the tree tells
+	Hottest          text.Safe // function by itself
+	HottestSelf      int64
+}
+
+// Fetch asks for all that r needs, one request after the other. Without any profiles only the status is set.
+func Fetch(ctx context.Context, source Source, r Request) (*Data, error) {
+	status, err := source.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &Data{Status: status, Generation: Generation{status.Window.To, status.Payloads.Accepted}}
+	if !d.chooseType(r.Type) {
+		return d, nil
+	}
+	if d.Generation == r.Known {
+		d.Unchanged = true
+		return d, nil
+	}
+	sel := d.selection(r)
+	if err := d.load(ctx, source, r, sel); err != nil {
+		var p *api.Problem
+		if errors.As(err, &p) && p.Kind == api.Missing { // what there was is gone meanwhile
+			return d, nil
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Data) chooseType(id string) bool {
+	types := *d.Status.Types
+	i := slices.IndexFunc(types, func(t api.Type) bool { return id == "" || t.ID == id })
+	if i < 0 {
+		return false
+	}
+	d.Type = types[i]
+	return true
+}
+
+// selection finds the range of time. It ends with the data, not now: a profiler sends every few seconds, and the time since
+// would look idle.
+func (d *Data) selection(r Request) api.Selection {
+	w := d.Status.Window
+	to := r.Until
+	if to == 0 {
+		to = w.To
+	}
+	length := r.Window.Milliseconds()
+	d.Range = api.Range{From: max(to-length, 1), To: to}
+	d.Seconds = seconds(w, d.Range)
+	sel := api.Selection{Type: d.Type.ID, Range: d.Range, Filters: r.Filters}
+	if r.Compare {
+		base := api.Range{From: max(d.Range.From-length, 1), To: d.Range.From}
+		d.Base = seconds(w, base)
+		if base.To > base.From && d.Base > 0 {
+			sel.Base, d.Compared = &base, true
+		}
+	}
+	return sel
+}
+
+// seconds is how much of a range the server has data of.
+func seconds(w *api.Window, r api.Range) float64 {
+	return float64(max(min(r.To, w.To)-max(r.From, w.From), 0)) / 1000
+}
+
+func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selection) (err error) {
+	if d.Labels, err = source.Labels(ctx, sel); err != nil {
+		return err
+	}
+	for _, v := range Values(d.Labels, keyFrameType) {
+		if v.Raw == "kernel" {
+			d.Kernel = v.Total
+		}
+	}
+	if r.Function != "" {
+		return d.loadAround(ctx, source, r.Function, sel)
+	}
+	table, err := source.Table(ctx, sel, r.Order, r.Search, maxRows)
+	if err != nil {
+		return err
+	}
+	tree, err := source.Tree(ctx, sel, r.Search, maxNodes)
+	if err != nil {
+		return err
+	}
+	d.Total, d.BaseTotal, d.More, d.Matching = table.Total, table.BaseTotal, table.More, tree.SearchTotal
+	byFunction, processes := attribute(tree)
+	d.Processes = processes
+	for _, row := range table.Rows {
+		d.Functions = append(d.Functions, Function{row, byFunction[row.Key]})
+	}
+	if r.Expanded == nil {
+		return nil
+	}
+	sel.Filters = append(slices.Clone(sel.Filters), api.Filter{Key: KeyProcess, Value: *r.Expanded})
+	table, err = source.Table(ctx, sel, "self", "", maxRows)
+	if err != nil {
+		return err
+	}
+	d.ExpandedOf = r.Expanded
+	for _, row := range table.Rows {
+		if row.Self != 0 || row.BaseSelf != 0 {
+			d.Expanded = append(d.Expanded, Function{Row: row})
+		}
+	}
+	return nil
+}
+
+// Values are a label's.
+func Values(labels []api.Label, key string) []api.Value {
+	for _, l := range labels {
+		if l.Key == key {
+			return l.Values
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+)
+
+// Code is a key.
+type Code int
+
+// Keys that are no characters.
+const (
+	Rune Code = iota
+	ArrowUp
+	ArrowDown
+	ArrowLeft
+	ArrowRight
+	PageUp
+	PageDown
+	Home
+	End
+	Enter
+	Escape
+	Tab
+	Backspace
+	CtrlC
+	CtrlL
+	CtrlU
+	CtrlZ
+)
+
+// Key says that a key was pressed.
+type Key struct {
+	Code Code
+	Rune rune
+}
+
+func (m *Model) key(k Key, e *Effect) {
+	switch k.Code {
+	case CtrlC:
+		e.Quit = true
+		return
+	case CtrlZ:
+		e.Suspend = true
+		return
+	case CtrlL:
+		e.Redraw = true
+		return
+	}
+	switch m.overlay {
+	case promptOverlay:
+		m.promptKey(k)
+	case pickOverlay:
+		m.pickKey(k)
+	case helpOverlay, healthOverlay:
+		m.overlay = noOverlay
+		if k.Code == Rune && k.Rune == 'q' {
+			e.Quit = true
+		}
+	default:
+		if !m.moveKey(k) {
+			m.listKey(k, e)
+		}
+	}
+}
+
+// moveKey moves the cursor, if the key does that.
+func (m *Model) moveKey(k Key) bool {
+	page := max(m.bodyRows()-1, 1)
+	all := len(m.items())
+	switch {
+	case k.Code == ArrowUp || k == Key{Rune, 'k'}:
+		m.move(-1)
+	case k.Code == ArrowDown || k == Key{Rune, 'j'}:
+		m.move(1)
+	case k.Code == PageUp:
+		m.move(-page)
+	case k.Code == PageDown:
+		m.move(page)
+	case k.Code == Home || k == Key{Rune, 'g'}:
+		m.move(-all)
+	case k.Code == End || k == Key{Rune, 'G'}:
+		m.move(all)
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Model) listKey(k Key, e *Effect) {
+	switch k.Code {
+	case Enter, ArrowRight:
+		m.enter()
+		return
+	case Escape, ArrowLeft, Backspace:
+		m.leave(k.Code)
+		return
+	case Tab:
+		m.show(1 - m.view)
+		return
+	}
+	if k.Code != Rune {
+		return
+	}
+	switch k.Rune {
+	case 'q':
+		e.Quit = true
+	case '1':
+		m.show(functionsView)
+	case '2':
+		m.show(processesView)
+	case '/':
+		m.startPrompt()
+	case 'p':
+		m.startPick("process", "Choose a process, or type a pid", live.KeyProcess, live.KeyPID)
+	case 't':
+		m.startPick("thread", "Choose a thread", live.KeyThread)
+	case 'T':
+		m.startTypes()
+	case 's':
+		m.nextOrder()
+	case 'c':
+		m.toggleCompare()
+	case ' ':
+		m.togglePause()
+	case '+', '=':
+		m.zoom(1)
+	case '-', '_':
+		m.zoom(-1)
+	case 'i':
+		m.overlay = healthOverlay
+	case '?', 'h':
+		m.overlay = helpOverlay
+	}
+}
+
+func (m *Model) show(view int) {
+	m.stack, m.view = nil, view
+	m.reselect()
+}
+
+// enter opens the row at the cursor: a function's callers and callees, a process's functions.
+func (m *Model) enter() {
+	i, ok := m.chosen()
+	if !ok {
+		return
+	}
+	switch {
+	case i.neighbour != nil && i.neighbour.Type == api.TypeGroup:
+		m.note = "that is the process; there is nothing above"
+	case i.neighbour != nil:
+		m.push(i.neighbour.Key, i.neighbour.Name, nil)
+	case i.function != nil && i.nested:
+		m.push(i.function.Key, i.function.Name, &i.process.Raw)
+	case i.function != nil:
+		m.push(i.function.Key, i.function.Name, nil)
+	case i.process != nil && m.expanded(i.process):
+		m.request.Expanded = nil
+	case i.process != nil:
+		raw := i.process.Raw
+		m.request.Expanded = &raw
+	}
+}
+
+// push shows the callers and callees of a function, within a process if one is given.
+func (m *Model) push(key string, name text.Safe, process *string) {
+	m.stack = append(m.stack, focus{key: key, name: name, filters: m.request.Filters})
+	if process != nil {
+		m.setFilter(live.KeyProcess, *process)
+	}
+	m.around = nil
+}
+
+// leave goes back one step, or drops the filter that was set last.
+func (m *Model) leave(by Code) {
+	if n := len(m.stack); n > 0 {
+		m.request.Filters = m.stack[n-1].filters
+		m.stack, m.around = m.stack[:n-1], nil
+		return
+	}
+	if by == ArrowLeft {
+		if i, ok := m.chosen(); ok && i.process != nil && m.expanded(i.process) {
+			m.request.Expanded = nil
+			m.processes.key = "process " + i.process.Raw
+			m.reselect()
+		}
+		return
+	}
+	switch filters := m.request.Filters; {
+	case m.view == processesView && m.processName != "":
+		m.processName = ""
+		m.reselect()
+	case m.view == functionsView && m.request.Search != "":
+		m.request.Search = ""
+	case len(filters) > 0:
+		m.request.Filters = slices.Clone(filters[:len(filters)-1])
+	default:
+		m.note = "there is no filter to drop; q quits"
+	}
+}
+
+// setFilter sets the one filter on an attribute, which is the last then.
+func (m *Model) setFilter(key, value string) {
+	m.dropFilter(key)
+	m.request.Filters = append(m.request.Filters, api.Filter{Key: key, Value: value})
+}
+
+func (m *Model) dropFilter(key string) {
+	m.request.Filters = slices.DeleteFunc(slices.Clone(m.request.Filters), func(f api.Filter) bool { return f.Key == key })
+}
+
+func (m *Model) nextOrder() {
+	if len(m.stack) > 0 {
+		m.note = "callers and callees are sorted by what they have of the function"
+		return
+	}
+	orders, at := Orders(), &m.request.Order
+	if m.view == processesView {
+		orders, at = []string{"total", "diff", "name"}, &m.processOrder
+	}
+	if !m.request.Compare {
+		orders = slices.DeleteFunc(orders, func(o string) bool { return o == "diff" })
+	}
+	*at = orders[(slices.Index(orders, *at)+1)%len(orders)]
+	l := m.current()
+	l.cursor, l.key = 0, ""
+}
+
+func (m *Model) toggleCompare() {
+	m.request.Compare = !m.request.Compare
+	if !m.request.Compare {
+		for _, o := range []struct {
+			at *string
+			to string
+		}{{&m.request.Order, "self"}, {&m.processOrder, "total"}} {
+			if *o.at == "diff" {
+				*o.at = o.to
+			}
+		}
+	}
+}
+
+func (m *Model) togglePause() {
+	if m.paused {
+		m.paused, m.request.Until = false, 0
+		return
+	}
+	if d := m.shown(); d != nil && d.Range.To > 0 {
+		m.paused, m.request.Until = true, d.Range.To
+		return
+	}
+	m.note = "there is nothing yet to look at at rest"
+}
+
+// zoom chooses a longer window, or a shorter one.
+func (m *Model) zoom(by int) {
+	windows := Windows()
+	at := slices.IndexFunc(windows, func(d time.Duration) bool { return d >= m.request.Window })
+	if at < 0 {
+		at = len(windows) - 1
+	}
+	next := at + by
+	if next < 0 || next >= len(windows) {
+		m.note = "the window goes from " + windowName(windows[0]) + " to " + windowName(windows[len(windows)-1])
+		return
+	}
+	m.request.Window = windows[next]
+}

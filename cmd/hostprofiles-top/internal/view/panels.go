@@ -1,0 +1,235 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+)
+
+// losses says how many samples the receivers lost, of all they took since they started.
+func losses(s *api.Status) (Style, text.Safe) {
+	if len(s.Receivers) == 0 {
+		return Dim, "losses unknown"
+	}
+	var taken, lost uint64
+	var worst text.Safe
+	most := uint64(0)
+	for i := range s.Receivers {
+		r := &s.Receivers[i]
+		taken += r.Taken
+		for reason, n := range r.Lost {
+			lost += n
+			if n > most || n == most && n > 0 && reason.Safe < worst {
+				most, worst = n, reason.Safe
+			}
+		}
+	}
+	if lost == 0 {
+		return Normal, "lost 0"
+	}
+	style := Normal
+	if lost*100 >= taken {
+		style = Warn
+	}
+	share := percent(int64(lost), int64(taken))
+	if share == "0.0%" {
+		share = "<0.1%"
+	}
+	return style, "lost " + share + " (" + worst + ")"
+}
+
+// incomplete says how many stacks do not reach their root, of all that are held.
+func (m *Model) incomplete() (Style, text.Safe) {
+	s := m.status.Status
+	n := int64(0)
+	for i := range s.Incomplete {
+		n += s.Incomplete[i].Samples
+	}
+	style := Normal
+	if n*20 >= s.Window.Samples && n > 0 {
+		style = Warn
+	}
+	return style, "incomplete " + percent(n, s.Window.Samples)
+}
+
+// message says why there is no list, and what is being waited for.
+func (m *Model) message() []Line {
+	var out []Line
+	say := func(style Style, t text.Safe) {
+		for _, line := range text.Wrap(t, max(m.width-4, 1)) {
+			out = append(out, styledLine(style, "  "+line))
+		}
+	}
+	d := m.shown()
+	switch {
+	case m.problem != nil && m.status == nil:
+		say(Warn, m.sentence())
+		say(Normal, "")
+		for _, t := range Advice(m.kind()) {
+			say(Normal, t)
+		}
+		say(Dim, "Asking again every "+duration(m.options.Interval)+".")
+	case d == nil && m.problem == nil:
+		say(Dim, "Asking "+m.options.Address+" ...")
+	case d == nil:
+		say(Warn, m.sentence())
+	case d.Status.Window.To == 0 || len(*d.Status.Types) == 0:
+		for i, t := range Waiting(m.status.Status) {
+			say([]Style{Strong, Normal}[min(i, 1)], t)
+		}
+	default:
+		m.nothing(say)
+	}
+	return out
+}
+
+// nothing says why a selection is empty.
+func (m *Model) nothing(say func(Style, text.Safe)) {
+	where := "in the last " + windowName(m.request.Window)
+	if m.paused {
+		where = "in the " + windowName(m.request.Window) + " before the pause"
+	}
+	switch {
+	case len(m.stack) > 0:
+		say(Strong, text.Cut(m.stack[len(m.stack)-1].name, m.width/2)+" has no samples "+where+".")
+		say(Normal, "It may run again; Escape goes back.")
+	case m.view == processesView && m.processName != "":
+		say(Strong, "No process "+where+" has "+text.Clean(m.processName)+" in its name.")
+		say(Normal, "Escape drops the search.")
+	case m.view == functionsView && m.request.Search != "":
+		say(Strong, "No function "+where+" matches "+text.Clean(m.request.Search)+".")
+		say(Normal, "Escape drops the search, + takes a longer window.")
+	case len(m.request.Filters) > 0:
+		say(Strong, "No samples pass the filters "+where+".")
+		say(Normal, "Escape drops the last filter, + takes a longer window.")
+	default:
+		say(Strong, "No samples "+where+".")
+		say(Normal, "+ takes a longer window.")
+	}
+}
+
+// Advice says what to do about a kind of problem.
+func Advice(k api.Kind) []text.Safe {
+	switch k {
+	case api.Nobody:
+		return []text.Safe{
+			"Start a collector with the flamegraph exporter on that machine: make run, or otelcol-hostprofiles with examples/run.yaml.",
+			"If it has another address: hostprofiles-top -url http://HOST:PORT. If it is another machine: ssh -L 4041:127.0.0.1:4041 HOST first.",
+		}
+	case api.Stranger:
+		return []text.Safe{"The flamegraph exporter listens at 127.0.0.1:4041 unless its endpoint says otherwise; -url says where to look."}
+	}
+	return nil
+}
+
+// Waiting says what is being waited for as long as there is nothing.
+func Waiting(s *api.Status) []text.Safe {
+	out := []text.Safe{"No profiles yet."}
+	if s.Payloads.Refused > 0 {
+		out = append(out, plural(s.Payloads.Refused, "payload was", "payloads were")+" refused; the last: "+s.Payloads.LastError.Safe)
+	}
+	if len(s.Receivers) == 0 {
+		return append(out, "The server is there. No receiver of its collector tells how it is: either it has just started, or profiles "+
+			"are to come over the network. Waiting for the first.")
+	}
+	for i := range s.Receivers {
+		r := &s.Receivers[i]
+		if r.Problem.Safe != "" {
+			out = append(out, r.Name.Safe+": "+r.Problem.Safe)
+			continue
+		}
+		out = append(out, r.Name.Safe+" has taken "+plural(r.Taken, "sample", "samples")+" of "+plural(r.Processes, "process", "processes")+
+			". Waiting for its next report; they come every report_interval.")
+	}
+	return out
+}
+
+// healthLines are what the server and the receivers say of themselves.
+func (m *Model) healthLines() []Line {
+	if m.status == nil {
+		return []Line{{}, styledLine(Dim, "  no answer yet")}
+	}
+	s := m.status.Status
+	var out []Line
+	say := func(style Style, t text.Safe) { out = append(out, styledLine(style, t)) }
+	say(Normal, "server "+m.options.Address+" version "+s.Version.Safe+": "+count(s.Payloads.Accepted)+" payloads accepted, "+
+		count(s.Payloads.Refused)+" refused")
+	if s.Payloads.LastError.Safe != "" {
+		say(Warn, "  last refused: "+s.Payloads.LastError.Safe)
+	}
+	if s.Window.DroppedUntil > 0 {
+		say(Warn, "  memory was short: samples older than "+ago(s.Now-s.Window.DroppedUntil)+" were dropped (memory_mib)")
+	}
+	if len(s.Receivers) == 0 {
+		say(Dim, "no receiver in the server's collector tells how it is")
+	}
+	for i := range s.Receivers {
+		r := &s.Receivers[i]
+		say(Strong, r.Name.Safe+": "+count(r.Taken)+" samples taken, "+count(r.Delivered)+" delivered, "+count(r.KernelSkipped)+
+			" skipped by the kernel")
+		say(Normal, "  "+count(r.Processes)+" processes, "+count(r.Executables)+" executables")
+		for _, reason := range sortedReasons(r.Lost) {
+			say(Warn, "  lost "+count(r.Lost[reason])+": "+reason.Safe)
+		}
+		if r.Problem.Safe != "" {
+			say(Warn, "  "+r.Problem.Safe)
+		}
+	}
+	if len(s.Incomplete) > 0 {
+		say(Strong, "incomplete stacks (see Troubleshooting)")
+	}
+	for i := range s.Incomplete {
+		p := &s.Incomplete[i]
+		say(Normal, text.Right(percent(p.Samples, p.Of), 8)+" "+text.Right(count(p.Samples), 9)+"  "+
+			text.Left(p.Reason.Safe, 20)+" "+processName(p.Process.Safe)+" "+p.PID.Safe)
+	}
+	return out
+}
+
+func ago(ms int64) text.Safe { return duration(millis(ms)) + " ago" }
+
+func sortedReasons(lost map[api.Name]uint64) []api.Name {
+	var out []api.Name
+	for reason, n := range lost {
+		if n > 0 {
+			out = append(out, reason)
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Name) int { return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a.Safe, b.Safe)) })
+	return out
+}
+
+func helpLines() []Line {
+	var out []Line
+	for _, h := range [][2]text.Safe{
+		{"arrows j k", "move; PageUp PageDown, g G for the ends"},
+		{"Enter", "callers and callees of a function; functions of a process"},
+		{"Escape", "back; in a list: drop the last filter"},
+		{"1 2 Tab", "functions, processes"},
+		{"/", "search functions: part of a name, file or library, or /re/"},
+		{"p t", "only one process or pid; only one thread"},
+		{"s", "sort by self, total, name (difference when comparing)"},
+		{"c", "compare with the window before: DIFF"},
+		{"+ -", "window: 10 s, 1 min, 5 min, 15 min"},
+		{"space", "pause: time stands still, everything else works"},
+		{"T", "type of profiles, if there are several"},
+		{"i", "health: losses by reason, incomplete stacks"},
+		{"^L ^Z q ^C", "draw anew, suspend, quit"},
+	} {
+		l := Line{}
+		l.add(Strong, "  "+text.Left(h[0], 12))
+		l.add(Normal, h[1])
+		out = append(out, l)
+	}
+	for _, t := range []text.Safe{
+		"",
+		"  CPUS: CPUs kept busy, by the function itself (by all it calls, too, when",
+		"  sorted by total). SELF%, TOTAL%: shares of the samples that are selected.",
+		"  PROCESS: where a function ran most, + how many others.",
+	} {
+		out = append(out, styledLine(Dim, t))
+	}
+	return out
+}

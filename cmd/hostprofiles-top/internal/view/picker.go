@@ -1,0 +1,170 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+)
+
+// picker is a list to choose one of: values of attributes, or profile types. Typing narrows it.
+type picker struct {
+	title text.Safe
+	keys  []string // attributes; none: profile types
+	typed string
+	list  list
+}
+
+// choice is a row of a picker.
+type choice struct {
+	key, value string // the filter; an empty key is for all
+	shown      text.Safe
+	total      int64
+	all        bool
+}
+
+func (m *Model) startPick(what, title text.Safe, keys ...string) {
+	d := m.shown()
+	if d == nil || len(live.Values(d.Labels, keys[0])) == 0 && !m.filtered(keys...) {
+		m.note = "no samples tell their " + what
+		return
+	}
+	m.overlay, m.pick = pickOverlay, picker{title: title, keys: keys}
+}
+
+func (m *Model) startTypes() {
+	if m.status == nil || len(*m.status.Status.Types) < 2 {
+		m.note = "there is one type of profiles only"
+		return
+	}
+	m.overlay, m.pick = pickOverlay, picker{title: "Choose a type of profiles"}
+}
+
+func (m *Model) filtered(keys ...string) bool {
+	for _, f := range m.request.Filters {
+		for _, k := range keys {
+			if f.Key == k {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// choices are the rows that are left by what is typed.
+func (m *Model) choices() []choice {
+	var out []choice
+	typed := strings.ToLower(m.pick.typed)
+	add := func(c choice) {
+		if c.all && typed == "" || !c.all && strings.Contains(strings.ToLower(string(c.shown)), typed) {
+			out = append(out, c)
+		}
+	}
+	if len(m.pick.keys) == 0 {
+		for _, t := range *m.status.Status.Types {
+			add(choice{value: t.ID, shown: t.SampleType.Safe + " " + t.SampleUnit.Safe + " of " + t.PeriodType.Safe})
+		}
+		return out
+	}
+	add(choice{shown: "(all)", all: true})
+	d := m.shown()
+	if d == nil {
+		return out
+	}
+	for i, key := range m.pick.keys {
+		for _, v := range live.Values(d.Labels, key) {
+			c := choice{key: key, value: v.Raw, shown: v.Shown, total: v.Total}
+			if i > 0 { // pids
+				c.shown = "pid " + c.shown
+			}
+			add(c)
+		}
+	}
+	return out
+}
+
+func (m *Model) pickKey(k Key) {
+	p := &m.pick
+	choices := m.choices()
+	page := max(m.bodyRows()-1, 1)
+	switch k.Code {
+	case Escape:
+		m.overlay = noOverlay
+	case Enter:
+		m.overlay = noOverlay
+		if p.list.cursor < len(choices) {
+			m.choose(choices[p.list.cursor])
+		} else {
+			m.note = "nothing has that in its name"
+		}
+	case ArrowUp:
+		p.list.cursor--
+	case ArrowDown, Tab:
+		p.list.cursor++
+	case PageUp:
+		p.list.cursor -= page
+	case PageDown:
+		p.list.cursor += page
+	case Home:
+		p.list.cursor = 0
+	case End:
+		p.list.cursor = len(choices) - 1
+	default:
+		if typed := edit(p.typed, k); typed != p.typed {
+			p.typed, p.list = typed, list{}
+		}
+	}
+	p.list.cursor = max(min(p.list.cursor, len(m.choices())-1), 0)
+}
+
+// choose sets the filter, or the type, that was chosen.
+func (m *Model) choose(c choice) {
+	if len(m.pick.keys) == 0 {
+		m.request.Type, m.main, m.around, m.mainKnown = c.value, nil, nil, live.Generation{}
+		m.stack = nil
+		return
+	}
+	for _, key := range m.pick.keys {
+		m.dropFilter(key)
+	}
+	if !c.all {
+		m.request.Filters = append(m.request.Filters, api.Filter{Key: c.key, Value: c.value})
+	}
+	l := m.current()
+	l.cursor, l.key = 0, ""
+}
+
+func (m *Model) pickLines(rows int) []Line {
+	p := &m.pick
+	choices := m.choices()
+	from := p.list.scroll(len(choices), rows)
+	total := int64(0)
+	if d := m.shown(); d != nil && len(p.keys) > 0 {
+		for _, v := range live.Values(d.Labels, p.keys[0]) {
+			total += v.Total
+		}
+	}
+	var out []Line
+	for i := from; i < min(from+rows, len(choices)); i++ {
+		c := choices[i]
+		var l Line
+		switch {
+		case len(p.keys) == 0:
+			l.add(Normal, "  ")
+		case c.all:
+			l.add(Dim, text.Spaces(17))
+		default:
+			l.add(Normal, text.Right(percent(c.total, total), 7)+text.Right(meterOf(m.shown()).rate(c.total), 8)+"  ")
+		}
+		l.add(Normal, c.shown)
+		if i == p.list.cursor {
+			l.Fill = Selected
+		}
+		out = append(out, l)
+	}
+	if len(choices) == 0 {
+		out = append(out, styledLine(Dim, "  nothing has that in its name"))
+	}
+	return out
+}

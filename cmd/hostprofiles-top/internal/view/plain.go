@@ -1,0 +1,71 @@
+package view
+
+import (
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+)
+
+// Plain is a table for terminals that can only print, and for files: a line about all, the heads, and at most rows functions.
+// width bounds the lines; 0: nothing is cut.
+func Plain(d *live.Data, r live.Request, rows, width int) []text.Safe {
+	meter := meterOf(d)
+	_, lost := losses(d.Status)
+	to := time.UnixMilli(d.Range.To)
+	first := text.Safe(to.Format(time.TimeOnly)) + "  last " + windowName(r.Window) + "  " + meter.rate(d.Total)
+	if _, cpu := meter.scale(); cpu {
+		first += " CPUs"
+	} else {
+		first += " " + meter.unit() + " of " + d.Type.SampleType.Safe
+	}
+	first += "  kernel " + percent(d.Kernel, d.Total)
+	if d.Type.SampleUnit.Safe == "count" {
+		first += "  " + plural(d.Total, "sample", "samples")
+	}
+	first += "  " + lost + "  data " + duration(millis(d.Status.Now-d.Status.Window.To)) + " old"
+	out := []text.Safe{first}
+	if len(d.Functions) == 0 {
+		return append(out, "nothing is selected")
+	}
+	names := 16
+	if width > 0 && width < 100 {
+		names = 12
+	}
+	head := text.Right(meter.unit(), 8) + "   SELF%  TOTAL%"
+	if r.Compare {
+		head += "    DIFF"
+	}
+	out = append(out, head+"  RUNTIME "+text.Left("PROCESS", names)+"  FUNCTION")
+	for i := range d.Functions[:min(rows, len(d.Functions))] {
+		f := &d.Functions[i]
+		value, base := f.Self, f.BaseSelf
+		if r.Order == "total" {
+			value, base = f.Total, f.BaseTotal
+		}
+		line := text.Right(meter.rate(value), 8) + text.Right(percent(f.Self, d.Total), 8) + text.Right(percent(f.Total, d.Total), 8)
+		if r.Compare {
+			change := text.Safe("-")
+			if d.Compared {
+				change = meter.signed(meter.change(value, base))
+			}
+			line += text.Right(change, 8)
+		}
+		line += "  " + text.Left(f.Type, 7) + " " + text.Left(processes(f.Processes, names), names) + "  "
+		if width > 0 {
+			line += text.Name(f.Name, max(width-text.Width(line), 1))
+		} else {
+			line += f.Name
+			if f.File != "" {
+				line += "  " + place(&f.Function)
+			}
+		}
+		out = append(out, line)
+	}
+	if width > 0 {
+		for i := range out {
+			out[i] = text.Cut(out[i], width)
+		}
+	}
+	return out
+}

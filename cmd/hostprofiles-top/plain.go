@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/view"
+)
+
+// printer prints tables one below the other.
+type printer struct {
+	client live.Source
+	settings
+	out   io.Writer
+	say   io.Writer // for what is wrong
+	width int       // 0: nothing is cut
+	utf8  bool
+}
+
+// said is an error that somebody has been told of already.
+type said struct{ error }
+
+// errNothingYet is the end of -once without any profiles.
+var errNothingYet = errors.New("there are no profiles yet")
+
+func (p *printer) run(ctx context.Context) error {
+	var known live.Generation
+	last := text.Safe("")
+	for {
+		started := time.Now()
+		r := p.request
+		r.Known = known
+		d, err := live.Fetch(ctx, p.client, r)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var why []text.Safe
+		switch {
+		case err != nil:
+			why = problem(err)
+			known = live.Generation{}
+		case d.Status.Window.To == 0 || len(*d.Status.Types) == 0:
+			why, err = view.Waiting(d.Status), errNothingYet
+		case !d.Unchanged:
+			known = d.Generation
+			if err := p.print(d); err != nil {
+				return err
+			}
+		}
+		now := text.Safe("")
+		if len(why) > 0 {
+			now = why[0]
+		}
+		if now != last { // what stays wrong is said once
+			p.tell(why)
+		}
+		if last = now; p.once {
+			if err != nil {
+				err = said{err}
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(p.interval, 10*time.Since(started))):
+		}
+	}
+}
+
+// problem says what is wrong and what to do about it.
+func problem(err error) []text.Safe {
+	var p *api.Problem
+	if !errors.As(err, &p) {
+		return []text.Safe{text.Clean(err.Error())}
+	}
+	return append([]text.Safe{p.Sentence}, view.Advice(p.Kind)...)
+}
+
+func (p *printer) tell(lines []text.Safe) {
+	for _, l := range lines {
+		fmt.Fprintln(p.say, "hostprofiles-top: "+p.encode(l))
+	}
+}
+
+func (p *printer) print(d *live.Data) error {
+	w := bufio.NewWriter(p.out)
+	for _, l := range view.Plain(d, p.request, p.rows, p.width) {
+		fmt.Fprintln(w, p.encode(l))
+	}
+	if !p.once {
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}
+
+func (p *printer) encode(t text.Safe) string {
+	if !p.utf8 {
+		t = text.ASCII(t)
+	}
+	return string(t)
+}
+
+// terminalWidth tells whether f is a terminal, and how wide.
+func terminalWidth(f *os.File) (int, bool) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	if size.Col == 0 { // a serial line does not know
+		return 80, true
+	}
+	return int(size.Col), true
+}
