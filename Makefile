@@ -2,16 +2,20 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
-.PHONY: help build run test test-full test-unit test-kernels test-e2e test-browser bench generate lint fuzz setup clean
+.PHONY: help build run top test test-full test-unit test-kernels test-e2e test-browser bench generate lint fuzz setup clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/' | expand -t 20
 
-build: ## build the collector build/otelcol-hostprofiles
+build: ## build the collector build/otelcol-hostprofiles and build/hostprofiles-top
 	@scripts/build.sh
 
 run: ## profile this host and print the hottest functions every few seconds
 	@scripts/run.sh
+
+top: ## the hottest functions in this terminal, of the collector that `make run` started; ARGS are its options
+	@scripts/build.sh top >/dev/null
+	@build/hostprofiles-top $(ARGS)
 
 test: ## every check that a change must pass
 	@scripts/test.sh

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Builds the collector that builder-config.yaml describes: build/otelcol-hostprofiles, for GOARCH (this machine's by
-# default). OUT names another file.
+# Builds the collector that builder-config.yaml describes, build/otelcol-hostprofiles, and beside it the command that shows
+# what it finds in a terminal, hostprofiles-top; for GOARCH (this machine's by default). OUT names another file for the
+# collector. With "top": the command alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 sources=.cache/otelcol-hostprofiles # as builder-config.yaml says
 out=$PWD/${OUT:-build/otelcol-hostprofiles}
+
+top=$(dirname "$out")/hostprofiles-top
+echo "build: compiling ${top#"$PWD"/}"
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$top" ./cmd/hostprofiles-top
+if [[ ${1:-} == top ]]; then exit; fi
 
 # The builder writes main.go, go.mod and go.sum, which takes a while: only when one of its inputs changed. Those are its
 # configuration and the modules that this one's packages use, which go.sum must cover.

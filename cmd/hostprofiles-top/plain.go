@@ -73,7 +73,7 @@ func (p *printer) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(p.interval, 10*time.Since(started))):
+		case <-time.After(max(p.interval, view.Slowdown*time.Since(started))):
 		}
 	}
 }

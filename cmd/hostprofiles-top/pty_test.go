@@ -136,7 +136,8 @@ func (c *command) press(keys string) {
 func (c *command) sees(wanted string) {
 	c.t.Helper()
 	from := len(c.output())
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	end := time.Now().Add(20 * time.Second)
+	for i := 0; ; i++ {
 		if strings.Contains(shown(c.output()[from:]), wanted) {
 			return
 		}
@@ -144,9 +145,10 @@ func (c *command) sees(wanted string) {
 			out := c.output()[from:]
 			require.Fail(c.t, "it does not come", "%q in %q", wanted, out[max(len(out)-4000, 0):])
 		}
-		if c.cmd.ProcessState == nil && time.Now().UnixMilli()/20%10 == 0 {
+		if i%10 == 0 {
 			c.press("\x0c")
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -207,8 +209,13 @@ func TestTerminal(t *testing.T) {
 		require.NotEqual(t, c.before, c.state(), "keys come one by one")
 		c.press("j\r")
 		c.sees("AROUND std::vector<>::push_back")
-		c.press("\x1b")
+		c.press("\x1b\x1b")
 		c.sees("FUNCTIONS by self")
+		c.press("\r")
+		c.sees("AROUND")
+		c.press("\x1bG") // at once, as over a slow line
+		c.sees("FUNCTIONS by self")
+		c.sees("15/15")
 		c.press("2")
 		c.sees("バッチ処理")
 		c.press("1/write\r")

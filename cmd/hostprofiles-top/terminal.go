@@ -157,8 +157,10 @@ func (t *terminal) event(e tcell.Event) (quit bool) {
 		t.screen.Sync()
 		return t.update(view.Resize{Width: w, Height: h})
 	case *tcell.EventKey:
-		if k, ok := keyOf(e); ok {
-			return t.update(k)
+		for _, k := range keysOf(e) {
+			if t.update(k) {
+				return true
+			}
 		}
 	}
 	return false
@@ -294,41 +296,4 @@ func (t *terminal) style(s view.Style) tcell.Style {
 		return d.Foreground(tcell.ColorPurple)
 	}
 	return d
-}
-
-// keyOf is a key as the model knows it.
-func keyOf(e *tcell.EventKey) (view.Key, bool) {
-	if e.Key() == tcell.KeyRune {
-		if e.Modifiers()&tcell.ModCtrl != 0 { // as some terminals report control characters
-			return controlKey(e.Rune())
-		}
-		return view.Key{Code: view.Rune, Rune: e.Rune()}, e.Modifiers()&tcell.ModAlt == 0
-	}
-	for key, code := range map[tcell.Key]view.Code{
-		tcell.KeyUp: view.ArrowUp, tcell.KeyDown: view.ArrowDown, tcell.KeyLeft: view.ArrowLeft, tcell.KeyRight: view.ArrowRight,
-		tcell.KeyPgUp: view.PageUp, tcell.KeyPgDn: view.PageDown, tcell.KeyHome: view.Home, tcell.KeyEnd: view.End,
-		tcell.KeyEnter: view.Enter, tcell.KeyCtrlJ: view.Enter, tcell.KeyEscape: view.Escape, tcell.KeyTab: view.Tab,
-		tcell.KeyBacktab: view.Tab, tcell.KeyBackspace: view.Backspace, tcell.KeyBackspace2: view.Backspace, tcell.KeyCtrlC: view.CtrlC,
-		tcell.KeyCtrlL: view.CtrlL, tcell.KeyCtrlU: view.CtrlU, tcell.KeyCtrlZ: view.CtrlZ, tcell.KeyCtrlD: view.PageDown,
-		tcell.KeyCtrlP: view.ArrowUp, tcell.KeyCtrlN: view.ArrowDown,
-	} {
-		if e.Key() == key {
-			return view.Key{Code: code}, true
-		}
-	}
-	return view.Key{}, false
-}
-
-func controlKey(r rune) (view.Key, bool) {
-	switch r {
-	case 'c', 'C':
-		return view.Key{Code: view.CtrlC}, true
-	case 'l', 'L':
-		return view.Key{Code: view.CtrlL}, true
-	case 'u', 'U':
-		return view.Key{Code: view.CtrlU}, true
-	case 'z', 'Z':
-		return view.Key{Code: view.CtrlZ}, true
-	}
-	return view.Key{}, false
 }

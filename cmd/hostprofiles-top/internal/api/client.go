@@ -44,6 +44,11 @@ func New(address string, timeout time.Duration) (*Client, error) {
 	}}, nil
 }
 
+// NewWithTransport makes a client that asks through a transport of its own.
+func NewWithTransport(t http.RoundTripper) *Client {
+	return &Client{base: &url.URL{Scheme: "http", Host: "localhost"}, http: &http.Client{Transport: t}}
+}
+
 // Address is the server's, without a password.
 func (c *Client) Address() text.Safe {
 	shown := url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path}

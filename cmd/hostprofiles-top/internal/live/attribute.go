@@ -9,18 +9,18 @@ import (
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
 
-// sums are what a function came to in one process.
-type sums struct{ self, total int64 }
+// sums are what a function came to, in one process or in all.
+type sums struct{ self, total, baseTotal int64 }
 
 // attribute finds out from a tree, whose first level is processes, in which of them each function ran, and what each process
 // came to. The smallest nodes are not in the tree, so it serves to name processes, not to sum up functions.
-func attribute(t *api.Tree) (map[string][]Share, []Process) {
+func attribute(t *api.Tree) (in map[string][]Share, totals map[string]*sums, of []Process) {
 	process := make([]int, len(t.Nodes)) // node of the first level above each node; 0: none
 	byFunction := map[int]map[int]*sums{}
 	var processes []Process
 	index := map[int]int{}
 	path := newPath(t)
-	for i := 1; i < len(t.Nodes); i++ {
+	for _, i := range depthFirst(t) {
 		n := &t.Nodes[i]
 		f := &t.Functions[n.Function]
 		outermost := path.enter(i)
@@ -49,17 +49,23 @@ func attribute(t *api.Tree) (map[string][]Share, []Process) {
 		s.self += n.Self
 		if outermost {
 			s.total += n.Total
+			s.baseTotal += n.BaseTotal
 		}
 		if f.Type == "kernel" {
 			processes[index[process[i]]].Kernel += n.Self
 		}
 	}
-	out := map[string][]Share{}
+	in, totals = map[string][]Share{}, map[string]*sums{}
 	for function, of := range byFunction {
 		f := &t.Functions[function]
-		out[f.Key] = shares(of, func(node int) *Process { return &processes[index[node]] }, f)
+		in[f.Key] = shares(of, func(node int) *Process { return &processes[index[node]] }, f)
+		all := &sums{}
+		for _, s := range of {
+			all.self, all.total, all.baseTotal = all.self+s.self, all.total+s.total, all.baseTotal+s.baseTotal
+		}
+		totals[f.Key] = all
 	}
-	return out, merge(processes)
+	return in, totals, merge(processes)
 }
 
 // shares lists a function's processes, and notes it where it is the hottest.
@@ -106,7 +112,47 @@ func merge(processes []Process) []Process {
 	return out
 }
 
-// path knows which functions are on the way from the root to a node, while nodes are visited in preorder.
+// complete adds the processes whose nodes were too small for the tree.
+func complete(processes []Process, all []api.Value) []Process {
+	known := map[string]bool{}
+	for _, p := range processes {
+		known[p.Raw] = true
+	}
+	for _, v := range all {
+		if !known[v.Raw] {
+			processes = append(processes, Process{Raw: v.Raw, Name: v.Shown, Total: v.Total})
+		}
+	}
+	slices.SortStableFunc(processes, func(a, b Process) int { return cmp.Compare(b.Total, a.Total) })
+	return processes
+}
+
+// depthFirst lists the nodes but the root, each directly after its parent or after what is below the sibling before it.
+func depthFirst(t *api.Tree) []int {
+	first, next := make([]int, len(t.Nodes)), make([]int, len(t.Nodes)) // child, sibling; 0: none
+	for i := len(t.Nodes) - 1; i > 0; i-- {
+		p := t.Nodes[i].Parent
+		next[i], first[p] = first[p], i
+	}
+	if len(t.Nodes) == 0 || first[0] == 0 {
+		return nil
+	}
+	out, waiting := make([]int, 0, len(t.Nodes)-1), []int{first[0]}
+	for len(waiting) > 0 {
+		i := waiting[len(waiting)-1]
+		waiting = waiting[:len(waiting)-1]
+		out = append(out, i)
+		if next[i] != 0 {
+			waiting = append(waiting, next[i])
+		}
+		if first[i] != 0 {
+			waiting = append(waiting, first[i])
+		}
+	}
+	return out
+}
+
+// path knows which functions are on the way from the root to a node, while nodes are visited depth first.
 type path struct {
 	tree  *api.Tree
 	nodes []int

@@ -21,9 +21,9 @@ const (
 
 // Bounds of what is asked for.
 const (
-	maxRows        = 500
-	maxNodes       = 5000 // of the tree that tells which process a function ran in
-	maxAroundNodes = 2000
+	maxRows  = 500    // that are shown
+	maxAsked = 20_000 // that are asked for: code without symbols has a row for each address
+	maxNodes = 20_000
 )
 
 // Source answers; api.Client does.
@@ -43,6 +43,7 @@ type Request struct {
 	Order    string // as api.Client.Table takes it
 	Window   time.Duration
 	Compare  bool    // with the window before
+	Apart    bool    // the addresses of code without symbols one by one
 	Function string  // key of the one whose callers and callees are wanted; empty: none
 	Expanded *string // process whose functions are wanted too
 	// Until is the end of the window if time stands still, Unix ms. 0: the latest data.
@@ -174,9 +175,9 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 		}
 	}
 	if r.Function != "" {
-		return d.loadAround(ctx, source, r.Function, sel)
+		return d.loadAround(ctx, source, r, sel)
 	}
-	table, err := source.Table(ctx, sel, r.Order, r.Search, maxRows)
+	table, err := source.Table(ctx, sel, r.Order, r.Search, maxAsked)
 	if err != nil {
 		return err
 	}
@@ -184,22 +185,43 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 	if err != nil {
 		return err
 	}
+	if !r.Apart {
+		tree = foldTree(tree)
+	}
 	d.Total, d.BaseTotal, d.More, d.Matching = table.Total, table.BaseTotal, table.More, tree.SearchTotal
-	byFunction, processes := attribute(tree)
-	d.Processes = processes
-	for _, row := range table.Rows {
-		d.Functions = append(d.Functions, Function{row, byFunction[row.Key]})
+	in, totals, processes := attribute(tree)
+	d.Processes = complete(processes, Values(d.Labels, KeyProcess))
+	rows := table.Rows
+	if !r.Apart {
+		rows = foldRows(rows, totals)
+		order(rows, r.Order, d.Total, d.BaseTotal)
+	}
+	if n := len(rows) - maxRows; n > 0 {
+		d.More, rows = d.More+n, rows[:maxRows]
+	}
+	for _, row := range rows {
+		d.Functions = append(d.Functions, Function{row, in[row.Key]})
 	}
 	if r.Expanded == nil {
 		return nil
 	}
+	return d.expand(ctx, source, r, sel)
+}
+
+// expand asks for the functions of one process.
+func (d *Data) expand(ctx context.Context, source Source, r Request, sel api.Selection) error {
 	sel.Filters = append(slices.Clone(sel.Filters), api.Filter{Key: KeyProcess, Value: *r.Expanded})
-	table, err = source.Table(ctx, sel, "self", "", maxRows)
+	table, err := source.Table(ctx, sel, "self", "", maxAsked)
 	if err != nil {
 		return err
 	}
+	rows := table.Rows
+	if !r.Apart {
+		rows = foldRows(rows, nil)
+		order(rows, "self", table.Total, table.BaseTotal)
+	}
 	d.ExpandedOf = r.Expanded
-	for _, row := range table.Rows {
+	for _, row := range rows[:min(len(rows), maxRows)] {
 		if row.Self != 0 || row.BaseSelf != 0 {
 			d.Expanded = append(d.Expanded, Function{Row: row})
 		}

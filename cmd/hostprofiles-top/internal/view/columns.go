@@ -204,7 +204,7 @@ func (c *columns) around(f api.Function, value, baseValue int64, way []text.Safe
 	line = line.cut(c.name)
 	line.add(Normal, text.Spaces(c.name-line.width()))
 	l.Spans = append(l.Spans, line.Spans...)
-	if c.runtime > 0 {
+	if c.runtime > 0 && f.Type != api.TypeGroup {
 		l.add(style, " "+text.Left(f.Type, c.runtime))
 	}
 	return l

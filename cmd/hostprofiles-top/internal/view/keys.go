@@ -125,6 +125,9 @@ func (m *Model) listKey(k Key, e *Effect) {
 		m.nextOrder()
 	case 'c':
 		m.toggleCompare()
+	case 'a':
+		m.request.Apart = !m.request.Apart
+		m.stack, m.around = nil, nil
 	case ' ':
 		m.togglePause()
 	case '+', '=':

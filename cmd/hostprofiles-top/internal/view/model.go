@@ -188,15 +188,15 @@ func without(r live.Request) live.Request {
 	return r
 }
 
-// slowdown is how many times longer than an answer takes the next request waits at least: looking must not become load.
-const slowdown = 10
+// Slowdown is how many times longer than an answer takes the next request waits at least: looking must not become load.
+const Slowdown = 20
 
 func (m *Model) result(r Result) {
 	if r.Seq != m.seq || !m.asking {
 		return
 	}
 	m.asking = false
-	m.due = m.started.Add(max(m.options.Interval, slowdown*m.now.Sub(m.started)))
+	m.due = m.started.Add(max(m.options.Interval, Slowdown*m.now.Sub(m.started)))
 	if m.stale { // what is wanted now is asked at once
 		m.asked = live.Request{}
 		return

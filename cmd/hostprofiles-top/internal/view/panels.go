@@ -167,7 +167,7 @@ func (m *Model) healthLines() []Line {
 	}
 	for i := range s.Receivers {
 		r := &s.Receivers[i]
-		say(Strong, r.Name.Safe+": "+count(r.Taken)+" samples taken, "+count(r.Delivered)+" delivered, "+count(r.KernelSkipped)+
+		say(Strong, r.Name.Safe+": "+count(r.Taken)+" taken, "+count(r.Delivered)+" delivered, "+count(r.KernelSkipped)+
 			" skipped by the kernel")
 		say(Normal, "  "+count(r.Processes)+" processes, "+count(r.Executables)+" executables")
 		for _, reason := range sortedReasons(r.Lost) {
@@ -214,6 +214,7 @@ func helpLines() []Line {
 		{"c", "compare with the window before: DIFF"},
 		{"+ -", "window: 10 s, 1 min, 5 min, 15 min"},
 		{"space", "pause: time stands still, everything else works"},
+		{"a", "addresses of code without symbols: each by itself, or by file"},
 		{"T", "type of profiles, if there are several"},
 		{"i", "health: losses by reason, incomplete stacks"},
 		{"^L ^Z q ^C", "draw anew, suspend, quit"},

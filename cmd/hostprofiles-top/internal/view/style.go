@@ -80,8 +80,6 @@ func (l Line) Text() text.Safe {
 	return out
 }
 
-func plainLine(t text.Safe) Line { return Line{Spans: []Span{{t, Normal}}} }
-
 func styledLine(s Style, t text.Safe) Line { return Line{Spans: []Span{{t, s}}} }
 
 // runtimeStyle is the colour of a frame type.

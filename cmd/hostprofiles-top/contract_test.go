@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/exporter/xexporter"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/view"
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph"
+)
+
+// payload builds profiles of one process, in which every entry of the tables is its own.
+type payload struct {
+	p pprofile.Profiles
+	d pprofile.ProfilesDictionary
+	s pprofile.Profile
+}
+
+func newPayload(process string, end time.Time, seconds int) *payload {
+	p := pprofile.NewProfiles()
+	b := &payload{p: p, d: p.Dictionary()}
+	b.str("")
+	b.d.AttributeTable().AppendEmpty()
+	b.d.FunctionTable().AppendEmpty()
+	b.d.MappingTable().AppendEmpty()
+	b.d.LocationTable().AppendEmpty()
+	b.d.LinkTable().AppendEmpty()
+	b.d.StackTable().AppendEmpty()
+	r := p.ResourceProfiles().AppendEmpty()
+	r.Resource().Attributes().PutStr("process.executable.name", process)
+	b.s = r.ScopeProfiles().AppendEmpty().Profiles().AppendEmpty()
+	b.s.SampleType().SetTypeStrindex(b.str("samples"))
+	b.s.SampleType().SetUnitStrindex(b.str("count"))
+	b.s.PeriodType().SetTypeStrindex(b.str("cpu"))
+	b.s.PeriodType().SetUnitStrindex(b.str("nanoseconds"))
+	b.s.SetPeriod(20e6)
+	b.s.SetTime(pcommon.NewTimestampFromTime(end.Add(-time.Duration(seconds) * time.Second)))
+	b.s.SetDurationNano(uint64(seconds) * 1e9)
+	return b
+}
+
+func (b *payload) str(s string) int32 {
+	b.d.StringTable().Append(s)
+	return int32(b.d.StringTable().Len() - 1)
+}
+
+// location is of a function, or if that has no name of an address in a file.
+func (b *payload) location(name, frameType, file string, address uint64) int32 {
+	kv := b.d.AttributeTable().AppendEmpty()
+	kv.SetKeyStrindex(b.str("profile.frame.type"))
+	kv.Value().SetStr(frameType)
+	attribute := int32(b.d.AttributeTable().Len() - 1)
+	b.d.MappingTable().AppendEmpty().SetFilenameStrindex(b.str(file))
+	l := b.d.LocationTable().AppendEmpty()
+	l.SetMappingIndex(int32(b.d.MappingTable().Len() - 1))
+	l.SetAddress(address)
+	l.AttributeIndices().Append(attribute)
+	if name != "" {
+		f := b.d.FunctionTable().AppendEmpty()
+		f.SetNameStrindex(b.str(name))
+		f.SetFilenameStrindex(b.str("/src/" + name + ".c"))
+		f.SetStartLine(7)
+		l.Lines().AppendEmpty().SetFunctionIndex(int32(b.d.FunctionTable().Len() - 1))
+	}
+	return int32(b.d.LocationTable().Len() - 1)
+}
+
+// samples adds n of a stack, innermost first, spread over the profile's time.
+func (b *payload) samples(n int, stack ...int32) {
+	b.d.StackTable().AppendEmpty().LocationIndices().FromRaw(stack)
+	s := b.s.Samples().AppendEmpty()
+	s.SetStackIndex(int32(b.d.StackTable().Len() - 1))
+	for i := range n {
+		s.TimestampsUnixNano().Append(uint64(b.s.Time()) + b.s.DurationNano()/uint64(n)*uint64(i))
+	}
+}
+
+// TestAgainstTheExporter asks the real exporter: what the fake server answers in other tests is what that does.
+func TestAgainstTheExporter(t *testing.T) {
+	factory := flamegraph.NewFactory()
+	cfg := factory.CreateDefaultConfig()
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"endpoint": "127.0.0.1:0"}).Unmarshal(cfg))
+	core, logs := observer.New(zap.InfoLevel)
+	set := exportertest.NewNopSettings(component.MustNewType("flamegraph"))
+	set.Logger = zap.New(core)
+	e, err := factory.(xexporter.Factory).CreateProfiles(t.Context(), set, cfg)
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, e.Shutdown(context.Background())) })
+	const at = "The live flame graph is at "
+	client, err := api.New(strings.TrimPrefix(logs.FilterMessageSnippet(at).All()[0].Message, at), 10*time.Second)
+	require.NoError(t, err)
+	fetch := func(r live.Request) *live.Data {
+		r.Window, r.Order = 10*time.Second, "self"
+		d, err := live.Fetch(t.Context(), client, r)
+		require.NoError(t, err)
+		return d
+	}
+	d := fetch(live.Request{})
+	require.Empty(t, d.Functions)
+	require.Equal(t, text.Safe("No profiles yet."), view.Waiting(d.Status)[0])
+
+	now := time.Now().Truncate(time.Second)
+	for i, weight := range []int{100, 300} { // the window before, and this one
+		b := newPayload("web", now.Add(time.Duration(i-1)*10*time.Second), 10)
+		main, recurse := b.location("main", "native", "/bin/web", 1), b.location("recurse", "native", "/bin/web", 2)
+		parse, write := b.location("parse", "native", "/bin/web", 3), b.location("ksys_write", "kernel", "", 4)
+		b.samples(weight, parse, recurse, recurse, main)
+		b.samples(50, write, main)
+		b.samples(25, recurse, main)
+		for k := range 5 {
+			b.samples(5, b.location("", "native", "/lib/libstripped.so", uint64(0x100+k)), b.location("", "native", "/lib/libstripped.so", 0x999), main)
+		}
+		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	}
+	d = fetch(live.Request{Compare: true})
+	require.True(t, d.Compared)
+	got := map[text.Safe]string{}
+	for _, f := range d.Functions {
+		got[f.Name] = fmt.Sprint(f.Type, " ", f.Self, " ", f.Total, " ", f.BaseSelf, " ", f.BaseTotal, " ", f.Processes[0].Name, " ", f.Line)
+	}
+	require.Equal(t, map[text.Safe]string{
+		"parse": "native 300 300 100 100 web 7", "main": "native 0 400 0 200 web 7", "recurse": "native 25 325 25 125 web 7",
+		"ksys_write": "kernel 50 50 50 50 web 7", "libstripped.so (no symbols)": "native 25 25 25 25 web 0",
+	}, got)
+	require.Equal(t, int64(400), d.Total)
+	require.Equal(t, int64(50), d.Kernel)
+	require.Equal(t, live.Process{Raw: "web", Name: "web", Total: 400, BaseTotal: 200, Kernel: 50, Hottest: "parse", HottestSelf: 300}, d.Processes[0])
+	require.Equal(t, text.Safe("parse"), d.Functions[0].Name)
+
+	key := func(name text.Safe) string {
+		for _, f := range d.Functions {
+			if f.Name == name {
+				return f.Key
+			}
+		}
+		return ""
+	}
+	around := func(name text.Safe) (a *live.Around, callers, callees map[text.Safe]int64) {
+		a = fetch(live.Request{Function: key(name), Filters: []api.Filter{{Key: live.KeyProcess, Value: "web"}}}).Around
+		require.NotNil(t, a)
+		callers, callees = map[text.Safe]int64{}, map[text.Safe]int64{}
+		for _, n := range a.Callers {
+			callers[live.DisplayName(&n.Function)] = n.Value
+		}
+		for _, n := range a.Callees {
+			callees[n.Name] = n.Value
+		}
+		return a, callers, callees
+	}
+	a, callers, callees := around("recurse")
+	require.Equal(t, int64(325), a.Total)
+	require.Equal(t, int64(25), a.Self)
+	require.Equal(t, map[text.Safe]int64{"main": 325}, callers)
+	require.Equal(t, map[text.Safe]int64{"recurse": 300}, callees)
+	require.Equal(t, []text.Safe{"[web]"}, a.Callers[0].Way)
+	_, callers, callees = around("main")
+	require.Equal(t, map[text.Safe]int64{"[web]": 400}, callers)
+	require.Equal(t, map[text.Safe]int64{"recurse": 325, "ksys_write": 50, "libstripped.so (no symbols)": 25}, callees)
+	_, callers, callees = around("libstripped.so (no symbols)")
+	require.Equal(t, map[text.Safe]int64{"main": 25}, callers)
+	require.Empty(t, callees)
+
+	d = fetch(live.Request{Search: "stripped"})
+	require.Len(t, d.Functions, 1)
+	require.Equal(t, int64(25), d.Matching)
+	_, err = live.Fetch(t.Context(), client, live.Request{Search: "/(/", Window: time.Minute, Order: "self"})
+	require.ErrorContains(t, err, "search is not understood")
+}
