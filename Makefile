@@ -10,7 +10,7 @@ help: ## list the targets
 build: ## build the collector build/otelcol-hostprofiles and build/hostprofiles-top
 	@scripts/build.sh
 
-run: ## profile this host and print the hottest functions every few seconds
+run: ## profile this host, serve the live flame graph and print the hottest functions
 	@scripts/run.sh
 
 top: ## the hottest functions in this terminal, of the collector that `make run` started; ARGS are its options

@@ -93,7 +93,9 @@ func TestProblems(t *testing.T) {
 		{"long", say(414, `{"error":"too long"}`), Rejected, "too long"},
 		{"misdirected", say(421, `{"error":"unknown name"}`), Other, "says: unknown name"},
 		{"auth", say(401, ""), Forbidden, "who asks"},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.invalid/", http.StatusFound) }, Stranger, "status 302"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
+		}, Stranger, "status 302"},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"now":` + strings.Repeat(" ", maxAnswer) + "1}"))
 		}, Stranger, "more than 32 MiB"},
