@@ -48,6 +48,7 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 	} {
 		mux.HandleFunc("GET "+path, a.answer(fn))
 	}
+	mux.HandleFunc("POST /symbolz", symbolz)
 	mux.Handle("GET /", page)
 	return mux, nil
 }

@@ -2,6 +2,7 @@ package flamegraph
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/hostprofiles/hostprofiles/internal/pprof"
@@ -34,4 +35,16 @@ func pprofDownload(q *request) error {
 	q.attach("application/vnd.google.protobuf+gzip", "profile.pb.gz")
 	_ = most.Write(q.w) // whoever asked may be gone
 	return nil
+}
+
+// maxSymbolz bounds what is read of a request for symbols, in bytes.
+const maxSymbolz = 1 << 20
+
+// symbolz answers `go tool pprof`, which asks where a profile came from for the names of addresses that have none in it, and
+// gives up without an answer: all names that are known are in the profile.
+func symbolz(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxSymbolz))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, "num_symbols: 0\n")
 }

@@ -32,7 +32,9 @@ func shared() []string { return []string{"internal/health", "internal/pprof"} }
 
 // apart are parts that import nothing of the module but what is shared: they work in any collector.
 func apart() []string {
-	return []string{"exporter/top", "exporter/flamegraph", "distribution/profilesgate"}
+
+	return []string{"exporter/top", "exporter/flamegraph", "distribution/profilesgate", "cmd/hostprofiles-top"}
+
 }
 
 // within tells whether a package lies in the subtree of part.
@@ -85,6 +87,7 @@ func TestMayImport(t *testing.T) {
 		{"exporter/top", "internal/unwind", false},
 		{"exporter/flamegraph", "internal/health", true},
 		{"exporter/flamegraph", "exporter/top", false},
+		{"cmd/hostprofiles-top", "exporter/flamegraph", false},
 		{"receiver", "internal/health", true},
 		{"internal/health", "internal/unwind", false},
 		{"internal/pprof", "internal/profile", true},

@@ -239,7 +239,7 @@ func health(t *testing.T, r tour, seen explored) {
 	if len(now.Receivers) != 1 || taken < 2*enough || taken > float64(now.Receivers[0].Taken) || delivered < 2*enough {
 		t.Errorf("the status panel says %v, the API %+v", seen.Status.Tiles, now)
 	}
-	for _, want := range []string{"Receiver hostprofiles", "Complete, to the root", "Window in memory", "Payloads"} {
+	for _, want := range []string{"Receiver hostprofiles", "the thread's first function", "Window in memory", "Payloads"} {
 		if !strings.Contains(seen.Status.Text, want) {
 			t.Errorf("the status panel has no %q:\n%s", want, seen.Status.Text)
 		}
