@@ -355,7 +355,7 @@ export function table(data, params, now) {
   const match = matcher(params.get("search"));
   const rows = sides.map((s) => perFunction(data, sums(data, s, now).self));
   const total = rows.map((r) => r.self.reduce((a, v) => a + v, 0));
-  const share = (side, f) => (total[side] ? rows[side].total[f] / total[side] : 0);
+  const share = (side, f) => (total[side] ? rows[side].self[f] / total[side] : 0);
   const order = {
     self: (a, b) => rows[0].self[b] - rows[0].self[a],
     total: (a, b) => rows[0].total[b] - rows[0].total[a],

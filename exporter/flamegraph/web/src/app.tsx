@@ -1,5 +1,6 @@
 // The page: what is asked for when, and which part shows it.
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Component, type ComponentChildren } from "preact";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./graph/colors";
 import { type Answer, useAnswer, useDelayed } from "./model/answer";
 import { type Flame, type HeatmapAnswer, type Refused, type Status, typeName, Unreachable } from "./model/api";
@@ -20,7 +21,7 @@ import {
 import { CompareBar, CompareButton } from "./ui/Compare";
 import { IconButton, Toast } from "./ui/common";
 import { type App, AppProvider } from "./ui/context";
-import { Failed, NoMatch, NoServer, Waiting } from "./ui/Empty";
+import { Defect, Failed, NoMatch, NoServer, Waiting } from "./ui/Empty";
 import { Filters } from "./ui/Filters";
 import { Help } from "./ui/Help";
 import { Icon, type IconName } from "./ui/icons";
@@ -40,6 +41,26 @@ const waitMs = 1000;
 const retrySeconds = 3;
 
 const accept = <T,>(a: T) => a;
+
+/** Boundary shows a defect of the page instead of an empty one. */
+export class Boundary extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  override state: { error: Error | null } = { error: null };
+
+  static override getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override render() {
+    if (!this.state.error) return this.props.children;
+    return (
+      <Frame>
+        <main class="main">
+          <Defect message={String(this.state.error.message)} />
+        </main>
+      </Frame>
+    );
+  }
+}
 
 export function Page({ store }: { store: Store }) {
   const view = useView(store);
@@ -89,7 +110,7 @@ export function Page({ store }: { store: Store }) {
 
 const noParams = new URLSearchParams();
 
-function Frame({ children }: { children: preact.ComponentChildren }) {
+function Frame({ children }: { children: ComponentChildren }) {
   return (
     <div class="page">
       <header class="header">
@@ -118,7 +139,7 @@ function useTheme(view: View): Theme {
     return () => query.removeEventListener("change", change);
   }, [query]);
   const theme = view.theme || (dark ? "dark" : "light");
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   return theme;
@@ -419,8 +440,8 @@ interface TabbedProps {
   loading: boolean;
   error: Error | null;
   onRetry: () => void;
-  options?: preact.ComponentChildren;
-  children: preact.ComponentChildren;
+  options?: ComponentChildren;
+  children: ComponentChildren;
 }
 
 /** Tabbed is the row of tabs with the sum of what they show, and the view below or why there is none. */

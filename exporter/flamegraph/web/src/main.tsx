@@ -1,6 +1,11 @@
 import { render } from "preact";
-import { Page } from "./app";
+import { Boundary, Page } from "./app";
 import { Store } from "./model/store";
 import "./style/main.css";
 
-render(<Page store={new Store(window)} />, document.getElementById("app")!);
+render(
+  <Boundary>
+    <Page store={new Store(window)} />
+  </Boundary>,
+  document.getElementById("app")!,
+);

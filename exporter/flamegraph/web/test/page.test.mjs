@@ -487,17 +487,21 @@ test("downloads and the command have the selection", () =>
 
 test("light and dark: the system's, or chosen", () =>
   open({ colorScheme: "dark" }, async (page) => {
+    const theme = (want) => page.waitForSelector(`html[data-theme=${want}] .flame canvas`);
+    const next = () => page.getByRole("button", { name: /^Colours/ }).click();
+    await theme("dark");
     await drawn(page);
-    const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
-    assert.equal(await theme(), "dark");
-    await page.getByRole("button", { name: /^Colours/ }).click();
-    assert.equal(await theme(), "light");
+    const dark = await pixels(page);
+    await next();
+    await theme("light");
     assert.equal(query(page).get("theme"), "light");
+    assert.notEqual(await pixels(page), dark);
     await page.emulateMedia({ colorScheme: "light" });
-    await page.getByRole("button", { name: /^Colours/ }).click();
-    assert.equal(await theme(), "dark");
-    await page.getByRole("button", { name: /^Colours/ }).click();
-    assert.equal(await theme(), "light");
+    await next();
+    await theme("dark");
+    await next();
+    await theme("light");
+    assert.equal(query(page).get("theme"), null);
   }));
 
 test("the status tells what was taken, delivered, lost and dropped", () =>

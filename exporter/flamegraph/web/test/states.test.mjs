@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 import { dataset } from "../mock/data.mjs";
-import { drawn, flame, middle, now, open, query, select, text, withBrowser } from "./harness.mjs";
+import { ask, drawn, flame, middle, now, open, query, select, text, withBrowser } from "./harness.mjs";
 
 withBrowser();
 
@@ -96,6 +96,39 @@ test("live asks again, paused does not", () =>
     const then = asked();
     await pass(20_000);
     assert.equal(asked(), then, "paused went on asking");
+  }));
+
+test("an answer that makes no sense, and a defect of the page, do not leave it empty", () =>
+  open({}, async (page, mock) => {
+    await drawn(page);
+    const answer = (path, body) => page.route(`**/api/${path}*`, (r) => r.fulfill({ json: body }));
+    const a = await ask(mock, "flamegraph?seconds=300");
+    a.nodes.parent[5] = 7;
+    await answer("flamegraph", a);
+    await page.locator("#tab-table").click();
+    await page.goto(`${mock.url}?live=0`);
+    await page.waitForSelector("text=makes no sense: node 5 comes before its parent");
+    await answer("status", { types: [{}] });
+    await page.reload();
+    await page.waitForSelector("text=This page has met a defect of its own");
+    await page.unroute("**/api/status*");
+    await page.unroute("**/api/flamegraph*");
+    await page.getByRole("button", { name: "Load it again" }).click();
+    await drawn(page);
+  }));
+
+test("an expression that would never end in a browser", () =>
+  open({ scenario: "hostile", allow: /400/ }, async (page, mock) => {
+    await drawn(page);
+    // The collector's engine takes linear time. The mock has none like it, and is not asked.
+    await page.route(/[?&]search=/, (r) =>
+      r.request().isNavigationRequest() ? r.continue() : r.fulfill({ status: 400, json: { error: "search: no" } }),
+    );
+    await page.goto(`${mock.url}?search=${encodeURIComponent("/(A+)+$|^(.*A){20}x/")}`);
+    await drawn(page);
+    await page.waitForSelector("text=search: no");
+    await page.locator("#tab-table").click();
+    await page.waitForSelector("text=search: no");
   }));
 
 const tabs = ["flame", "table", "sandwich", "heatmap"];

@@ -229,18 +229,16 @@ export function siblings(t: Tree, node: number): { at: number; of: number } {
   return { at, of };
 }
 
-/** matcher tells which functions a search finds, as the collector does; null while an expression is incomplete. */
-export function matcher(search: string): ((f: FunctionColumns, i: number) => boolean) | null {
-  const expression = /^\/(.+)\/$/s.exec(search);
-  if (expression) {
-    let re: RegExp;
-    try {
-      re = new RegExp(expression[1]!, "i");
-    } catch {
-      return null;
-    }
-    return (f, i) => re.test(f.name[i]!) || re.test(f.file[i]!) || re.test(f.mapping[i]!);
-  }
+/** Match tells whether a search finds a function. */
+export type Match = (f: FunctionColumns, i: number) => boolean;
+
+/** isExpression tells a regular expression from a part of a name. */
+export function isExpression(search: string): boolean {
+  return /^\/.+\/$/s.test(search);
+}
+
+/** matcher finds a part of a name, a file or a mapping, as the collector does. */
+export function matcher(search: string): Match {
   const s = search.toLowerCase();
   return (f, i) => [f.name[i]!, f.file[i]!, f.mapping[i]!].some((v) => v.toLowerCase().includes(s));
 }
@@ -254,7 +252,7 @@ export interface Found {
 }
 
 /** findAll marks functions and sums what lies below the outermost matches. */
-export function findAll(t: Tree, match: (f: FunctionColumns, i: number) => boolean): Found {
+export function findAll(t: Tree, match: Match): Found {
   const out: Found = { functions: new Uint8Array(t.names.length), total: 0, baseTotal: 0, count: 0, nodes: 0 };
   for (let f = 0; f < t.names.length; f++) {
     if (!isFunction(t.functions.type[f]!) || !match(t.functions, f)) continue;

@@ -1,5 +1,6 @@
 // The rows of the table of functions: values, shares and their order.
-import type { FunctionColumns, FunctionTable } from "./api";
+import type { Match } from "../graph/tree";
+import type { FunctionTable } from "./api";
 import { clean, source } from "./text";
 import type { SortKey } from "./view";
 
@@ -19,7 +20,7 @@ export interface Row {
   totalDiff: number;
 }
 
-export function buildRows(t: FunctionTable, match: ((f: FunctionColumns, i: number) => boolean) | null): Row[] {
+export function buildRows(t: FunctionTable, match: Match | null): Row[] {
   const f = t.functions;
   const out: Row[] = [];
   const sum = t.total || 1;

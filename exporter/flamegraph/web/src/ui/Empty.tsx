@@ -171,3 +171,22 @@ export function Failed({ message, refused, onRetry }: { message: string; refused
     </State>
   );
 }
+
+/** Defect is what is left when the page itself fails. */
+export function Defect({ message }: { message: string }) {
+  return (
+    <State icon="warning" title="This page has met a defect of its own">
+      <p>
+        <Name text={clean(message, 400)} />
+      </p>
+      <div class="empty-actions">
+        <button type="button" class="button button-primary" onClick={() => window.location.reload()}>
+          Load it again
+        </button>
+        <a class="button" href="./">
+          Begin anew
+        </a>
+      </div>
+    </State>
+  );
+}

@@ -1,6 +1,6 @@
 // The tab of the flame graph: the graph, its breadcrumbs, and the panel beside it.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { buildTree, byType, findAll, matcher, path, type Tree, type TypeSum } from "../graph/tree";
+import { buildTree, byType, path, type Tree, type TypeSum } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, checkTable, type Flame, type FunctionTable, type Label } from "../model/api";
 import { count, percent, points } from "../model/format";
@@ -13,6 +13,7 @@ import { Breadcrumbs, Details, Swatch } from "../ui/Frame";
 import { Icon } from "../ui/icons";
 import { Legend } from "../ui/Legend";
 import { frameActions, GraphPane } from "./GraphPane";
+import { useFound, useMatch } from "./matches";
 
 /** useFlame asks for the tree, and for the rest of a subtree that was cut down for size once it is zoomed to. */
 export function useFlame() {
@@ -39,10 +40,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
   const app = useApp();
   const { store, view, unit, theme } = app;
   const [only, setOnly] = useState("");
-  const found = useMemo(() => {
-    const match = view.search ? matcher(view.search) : null;
-    return match ? findAll(tree, match) : null;
-  }, [tree, view.search]);
+  const found = useFound(tree, useMatch());
   const focus = tree.index.get(view.focus) ?? 0;
   const cursor = tree.index.get(view.node) ?? -1;
   const lostFocus = view.focus !== "" && !tree.index.has(view.focus) && !loading;
@@ -178,7 +176,10 @@ function Hottest() {
   params.set("limit", "15");
   if (view.base) params.set("sort", "diff");
   const { data } = useAnswer<FunctionTable>("table", params, revision, checkTable);
-  const rows = useMemo(() => (data ? buildRows(data, null) : []), [data]);
+  const rows = useMemo(
+    () => (data ? buildRows(data, null).filter((r) => !view.base || Math.abs(r.selfDiff) > 0.00005) : []),
+    [data, view.base],
+  );
   const most = rows.reduce((a, r) => Math.max(a, view.base ? Math.abs(r.selfDiff) : r.selfShare), 0) || 1;
   return (
     <>

@@ -1,7 +1,7 @@
 // The functions as a table of which only the rows in sight exist. One row is selected; keys move the selection.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { diffColor } from "../graph/colors";
-import { change, matcher } from "../graph/tree";
+import { change, isExpression, matcher } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkTable, type FunctionTable } from "../model/api";
 import { count, factor, percent, points, value } from "../model/format";
@@ -27,7 +27,8 @@ export function useFunctions() {
   const answer = useAnswer<FunctionTable>("table", params, revision, checkTable);
   const rows = useMemo(() => {
     if (!answer.data) return [];
-    const match = view.search ? matcher(view.search) : null;
+    // Shown at once, before the collector has sorted out the others.
+    const match = view.search && !isExpression(view.search) ? matcher(view.search) : null;
     return sortRows(buildRows(answer.data, match), sort, view.ascending);
   }, [answer.data, view.search, sort, view.ascending]);
   return { answer, rows };

@@ -1,6 +1,6 @@
 // The tab of the sandwich: one function in the middle, who calls it above, what it calls below.
 import { useMemo } from "preact/hooks";
-import { buildTree, findAll, matcher, type Tree, withoutRoot } from "../graph/tree";
+import { buildTree, type Match, type Tree, withoutRoot } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, type Flame } from "../model/api";
 import { percent, points, value } from "../model/format";
@@ -11,6 +11,7 @@ import { Swatch, typeName } from "../ui/Frame";
 import { Icon } from "../ui/icons";
 import { Functions, type useFunctions } from "./Functions";
 import { GraphPane } from "./GraphPane";
+import { useFound, useMatch } from "./matches";
 import { openers } from "./TableView";
 
 export function SandwichView({ functions }: { functions: ReturnType<typeof useFunctions> }) {
@@ -35,6 +36,7 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
     () => (callees.data ? buildTree(withoutRoot(callees.data), view.widths) : null),
     [callees.data, view.widths],
   );
+  const match = useMatch();
   const names = answer.data?.functions.name ?? [];
   const middle = below ?? above;
   const error = callers.error ?? callees.error;
@@ -57,7 +59,15 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
           ) : (
             <p class="notice notice-bad">{error.message}</p>
           ))}
-        {above && <Half tree={above} flip title="Callers" empty="Nothing calls it: it is where the stacks begin." />}
+        {above && (
+          <Half
+            tree={above}
+            match={match}
+            flip
+            title="Callers"
+            empty="Nothing calls it: it is where the stacks begin."
+          />
+        )}
         {middle && (
           <div class="sandwich-middle">
             <Swatch type={middle.functions.type[middle.fn[0]!]!} theme={theme} />
@@ -90,18 +100,24 @@ export function SandwichView({ functions }: { functions: ReturnType<typeof useFu
             )}
           </div>
         )}
-        {below && <Half tree={below} flip={false} title="Callees" empty="It calls nothing that was seen." />}
+        {below && (
+          <Half tree={below} match={match} flip={false} title="Callees" empty="It calls nothing that was seen." />
+        )}
       </div>
     </div>
   );
 }
 
-function Half({ tree, flip, title, empty }: { tree: Tree; flip: boolean; title: string; empty: string }) {
-  const { view } = useApp();
-  const found = useMemo(() => {
-    const match = view.search ? matcher(view.search) : null;
-    return match ? findAll(tree, match) : null;
-  }, [tree, view.search]);
+interface HalfProps {
+  tree: Tree;
+  match: Match | null;
+  flip: boolean;
+  title: string;
+  empty: string;
+}
+
+function Half({ tree, match, flip, title, empty }: HalfProps) {
+  const found = useFound(tree, match);
   return (
     <section class={`sandwich-half ${flip ? "sandwich-above" : ""}`} aria-label={title}>
       <h2 class="sandwich-title">{title}</h2>
