@@ -29,7 +29,8 @@ func Clean(s string) Safe {
 	if plain(s) {
 		return Safe(s)
 	}
-	s = norm.NFC.String(s) // composed letters need no combining marks
+	// Composed letters need no combining marks. What is no UTF-8 would keep its neighbours from being composed.
+	s = norm.NFC.String(strings.Map(func(r rune) rune { return r }, s))
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {
