@@ -38,12 +38,14 @@ func (e *Engine) containerByGroup(st *processState) {
 		return
 	}
 	proc := e.proc
+	st.identifying++
 	e.jobs.submit(aboutProcess(st.p.PID, "control group"), procTimeout,
 		func(context.Context) (any, error) {
 			g, err := proc.CgroupByID(group)
 			return g.ContainerID, err
 		},
 		func(v any, err error) {
+			st.identifying--
 			if err != nil { // it is gone, too
 				e.log.Debug("finding a control group", zap.Uint64("cgroup", group), zap.Error(err))
 				return

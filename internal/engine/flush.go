@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -9,14 +10,31 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// symbolPatience is how long a report waits for symbols that are being looked up.
+// symbolPatience is how long a report waits for symbols that are being looked up, and for who its processes are.
 const symbolPatience = 5 * time.Second
 
-// report is an interval's samples on their way out, waiting for symbols.
+// report is an interval's samples on their way out, waiting for symbols and identities.
 type report struct {
 	builder  *profile.Builder
 	from, to time.Time
 	asked    uint64 // symbol requests up to here belong to it
+
+	unidentified []*processState // of which it was being found out who they are
+}
+
+// waits tells whether something is still being found out that the report is about.
+func (r *report) waits(answered uint64) bool {
+	return answered < r.asked || slices.ContainsFunc(r.unidentified, func(st *processState) bool { return st.identifying > 0 })
+}
+
+// unidentified lists the processes of which it is being found out who they are.
+func (e *Engine) unidentified() (out []*processState) {
+	for _, st := range e.states {
+		if st.identifying > 0 {
+			out = append(out, st)
+		}
+	}
+	return out
 }
 
 // beginFlush closes the current interval.
@@ -25,7 +43,7 @@ func (e *Engine) beginFlush(now time.Time) {
 		e.began = now
 		return
 	}
-	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked})
+	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, unidentified: e.unidentified()})
 	e.builder, e.began = e.newBuilder(), now
 	e.startSymbolJobs()
 	e.flushReady(now)
@@ -35,7 +53,7 @@ func (e *Engine) beginFlush(now time.Time) {
 func (e *Engine) flushReady(now time.Time) {
 	for len(e.reports) > 0 {
 		r := e.reports[0]
-		if e.symbols.answered < r.asked && now.Sub(r.to) < symbolPatience {
+		if r.waits(e.symbols.answered) && now.Sub(r.to) < symbolPatience {
 			return
 		}
 		e.reports = e.reports[1:]

@@ -202,7 +202,7 @@ func (e *Engine) shutdown(ctx context.Context) {
 	e.held.finishAll(e)
 	e.beginFlush(time.Now())
 	e.startSymbolJobs()
-	e.await(ctx, patience, e.symbols.idle)
+	e.await(ctx, patience, func() bool { return e.symbols.idle() && len(e.unidentified()) == 0 })
 	// without a deadline of the caller's, a consumer that hangs has this long
 	limit := time.Now().Add(shutdownPatience)
 	if d, ok := ctx.Deadline(); ok {

@@ -131,6 +131,7 @@ func (e *Engine) identify(st *processState) {
 	}
 	st.identifyTries++
 	st.identifyAgain = false
+	st.identifying++
 	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
 	e.jobs.submit(aboutProcess(pid, "identity"), procTimeout,
 		func(context.Context) (any, error) {
@@ -155,11 +156,13 @@ func (e *Engine) identify(st *processState) {
 			return id, errors.Join(errs[:]...)
 		},
 		func(v any, err error) {
+			st.identifying--
 			if id, ok := v.(identity); ok {
 				st.resource.ExecutablePath = process.Undeleted(id.exe)
 				st.resource.Command, st.resource.ContainerID = id.command, id.container
 				e.containers.learn(id.group, id.container)
-			} else {
+			}
+			if st.resource.ContainerID == "" { // gone, or a zombie, which has left its control group
 				e.containerByGroup(st)
 			}
 			if err != nil && !errors.Is(err, procfs.ErrGone) {

@@ -201,6 +201,7 @@ type processState struct {
 
 	identifyTries int  // how often it was tried to identify the process
 	identifyAgain bool // the last try failed, and the process was there
+	identifying   int  // jobs that find out who the process is
 }
 
 func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {
