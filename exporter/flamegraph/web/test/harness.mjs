@@ -23,11 +23,13 @@ export const minutes = (n) => now + n * 60_000;
 
 let browser;
 
+const launch = () => chromium.launch({ executablePath, args: flags });
+
 /** withBrowser starts one for the tests of a file. */
 export function withBrowser() {
   before(async () => {
     assert.ok(existsSync(executablePath), `no browser at ${executablePath}: install Chromium or set CHROMIUM`);
-    browser = await chromium.launch({ executablePath, args: flags });
+    browser = await launch();
   });
   after(() => browser?.close());
 }
@@ -46,7 +48,8 @@ export async function open(options, run) {
     viewport = { width: 1440, height: 900 },
     ...context
   } = options;
-  const mock = given ?? (await start({ scenario, now }));
+  // One that has died took its own test along, not those after it.
+  if (!browser.isConnected()) browser = await launch();
   const session = await browser.newContext({
     viewport,
     timezoneId: "UTC",
@@ -55,6 +58,7 @@ export async function open(options, run) {
     ...context,
   });
   const page = await session.newPage();
+  const mock = given ?? (await start({ scenario, now }));
   const said = [];
   page.on("console", (m) => ["error", "warning"].includes(m.type()) && said.push(m.text()));
   page.on("pageerror", (e) => said.push(String(e.stack ?? e)));
@@ -69,8 +73,7 @@ export async function open(options, run) {
     assert.deepEqual(wrong, [], "the console");
     assert.equal(await page.evaluate(() => window.__xss), undefined, "a script from a name ran");
   } finally {
-    await session.close();
-    if (!given) await mock.close();
+    await Promise.allSettled([session.close(), given ? undefined : mock.close()]);
   }
 }
 

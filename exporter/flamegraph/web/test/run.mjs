@@ -34,8 +34,12 @@ if (which !== "unit")
   );
 
 // One after the other: the machine has other things to do, and times are printed.
-const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...files], {
-  stdio: "inherit",
-});
+const { status } = spawnSync(
+  process.execPath,
+  ["--test", "--test-concurrency=1", "--test-reporter=spec", "--test-timeout=120000", "--test-force-exit", ...files],
+  {
+    stdio: "inherit",
+  },
+);
 rmSync(out, { recursive: true });
 process.exit(status ?? 1);

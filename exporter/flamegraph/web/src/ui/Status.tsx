@@ -1,6 +1,6 @@
 // The health of what collects: what was sampled, delivered, lost and why, and which stacks are incomplete.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Receiver, Status } from "../model/api";
 import { isComplete, lossText, stopText } from "../model/describe";
 import { bytes, clock, count, percent, span } from "../model/format";
@@ -42,10 +42,13 @@ export function StatusButton({ status, open, onToggle }: { status: Status; open:
 
 export function StatusPanel({ status, now, onClose }: { status: Status; now: number; onClose: () => void }) {
   const panel = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    panel.current!.focus();
-    return () => before?.focus();
+    const el = panel.current!;
+    el.focus();
+    return () => {
+      if (el.contains(document.activeElement)) before?.focus();
+    };
   }, []);
   const w = status.window;
   const used = w.budget_bytes > 0 ? w.bytes / w.budget_bytes : 0;

@@ -181,9 +181,10 @@ export function Modal(p: { title: string; onClose: () => void; children: Compone
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    dialog.current!.showModal();
-    return () => before?.focus();
+    const el = dialog.current!;
+    el.showModal();
+    // Closing gives the focus back to where it was.
+    return () => el.close();
   }, []);
   return (
     <dialog
