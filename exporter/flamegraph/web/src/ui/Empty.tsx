@@ -122,13 +122,10 @@ export function NoMatch() {
   );
 }
 
-interface UnreachableProps {
-  message: string;
-  retryIn: number;
-  onRetry: () => void;
-}
+/** retrySeconds is how soon a collector that did not answer is asked again. */
+export const retrySeconds = 3;
 
-export function NoServer({ message, retryIn, onRetry }: UnreachableProps) {
+export function NoServer({ message, onRetry }: { message: string; onRetry: () => void }) {
   return (
     <State icon="warning" title="The collector cannot be reached">
       <p>{message}</p>
@@ -138,7 +135,7 @@ export function NoServer({ message, retryIn, onRetry }: UnreachableProps) {
           Try again
         </button>
       </div>
-      <p class="hint">Trying again every {retryIn} s.</p>
+      <p class="hint">Trying again every {retrySeconds} s.</p>
     </State>
   );
 }
