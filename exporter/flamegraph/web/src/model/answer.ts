@@ -33,6 +33,7 @@ export function useAnswer<T>(
     if (params === null) {
       flying.current?.stop.abort();
       flying.current = null;
+      set((a) => (a.loading || a.error ? { ...a, loading: false, error: null } : a));
       return;
     }
     if (flying.current?.key === key) return;
