@@ -117,7 +117,7 @@ case ${1:-} in
 	stage lint scripts/lint.sh
 	build_summary
 	stage unit unit
-	stage fuzz fuzz budget 180
+	stage fuzz fuzz budget 360
 	stage e2e e2e
 	stage web web
 	stage browser browser
