@@ -44,6 +44,9 @@ type payloadsAnswer struct {
 	Accepted  uint64 `json:"accepted"`
 	Refused   uint64 `json:"refused"`
 	LastError string `json:"last_error"`
+	// SkewedProfiles have times that cannot be true, the last of them by SkewMs.
+	SkewedProfiles uint64 `json:"skewed_profiles"`
+	SkewMs         int64  `json:"skew_ms"`
 }
 
 type receiverAnswer struct {

@@ -1,12 +1,16 @@
 package flamegraph
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/assets"
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
@@ -23,14 +27,17 @@ const (
 	maxRows        = 100_000
 
 	maxParameters = 16 << 10 // bytes of a query string
+	maxFilters    = 100
 	// workers is how many answers are worked out at a time: each takes memory, and CPU from what is profiled.
 	workers = 2
 )
 
 // api answers requests.
 type api struct {
-	e    *flameExporter
-	work chan struct{}
+	e       *flameExporter
+	work    chan struct{}
+	export  chan struct{} // held by the one download that is made and sent
+	pending atomic.Int64  // bytes of answers that are being sent, but for those whose senders hold a place in work
 }
 
 func newAPI(e *flameExporter) (http.Handler, error) {
@@ -38,15 +45,19 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
 	}
-	a := &api{e: e, work: make(chan struct{}, workers)}
+	a := &api{e: e, work: make(chan struct{}, workers), export: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/status", a.status)
 	for path, fn := range map[string]func(*request) error{
 		"/api/labels": labels, "/api/flamegraph": flamegraph, "/api/table": table, "/api/heatmap": heatmap,
+	} {
+		mux.HandleFunc("GET "+path, a.answer(fn))
+	}
+	for path, fn := range map[string]func(*request) error{
 		"/pprof": pprofDownload, "/profile.pb.gz": pprofDownload, "/folded": foldedDownload, "/profile.folded": foldedDownload,
 		"/profile.speedscope.json": speedscopeDownload, "/profile.otlp.json": otlpDownload, "/profile": anyDownload,
 	} {
-		mux.HandleFunc("GET "+path, a.answer(fn))
+		mux.HandleFunc("GET "+path, a.download(fn))
 	}
 	mux.HandleFunc("POST /symbolz", symbolz)
 	mux.Handle("GET /", page)
@@ -62,6 +73,24 @@ type request struct {
 	snapshot *store.Snapshot
 }
 
+// reply is an answer that was not sent yet.
+type reply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *reply) Header() http.Header         { return r.header }
+func (r *reply) WriteHeader(status int)      { r.status = status }
+func (r *reply) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+func (r *reply) send(w http.ResponseWriter) {
+	maps.Copy(w.Header(), r.header)
+	w.Header().Set("Content-Length", strconv.Itoa(r.body.Len()))
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body.Bytes()) // whoever asked may be gone
+}
+
 // failure is an error with the status of its answer.
 type failure struct {
 	status   int
@@ -73,31 +102,68 @@ func (f *failure) Error() string { return f.sentence }
 // answer has fn answer once there is room for one more.
 func (a *api) answer(fn func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if len(r.URL.RawQuery) > maxParameters {
-			writeError(w, http.StatusRequestURITooLong, "the query string is too long")
-			return
-		}
-		values, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			writeError(w, http.StatusBadRequest, "the query string is malformed: "+err.Error())
-			return
-		}
 		select {
 		case a.work <- struct{}{}:
-			defer func() { <-a.work }()
 		case <-r.Context().Done():
 			return
 		}
-		now := a.e.now()
-		q := &request{params: &params{values: values, now: now}, api: a, w: w, r: r, snapshot: a.e.store.Snapshot(now)}
-		if err := fn(q); err != nil {
-			status := http.StatusInternalServerError
-			if f, ok := err.(*failure); ok {
-				status = f.status
-			}
-			writeError(w, status, err.Error())
+		working := sync.OnceFunc(func() { <-a.work })
+		defer working()
+		out := &reply{header: http.Header{}, status: http.StatusOK}
+		if err := a.ask(out, r, fn); err != nil {
+			out = &reply{header: http.Header{}}
+			fail(out, err)
+		}
+		// Whoever reads slowly keeps nobody else waiting, unless many do: what they are sent takes memory.
+		n := int64(out.body.Len())
+		if a.pending.Add(n) <= int64(a.e.config.MemoryMiB)<<20/pendingShare {
+			working()
+		}
+		defer a.pending.Add(-n)
+		out.send(w)
+	}
+}
+
+// pendingShare is the part of the memory that answers may take while they are sent.
+const pendingShare = 8
+
+// download has fn answer with what may be large, and is sent as it is made.
+func (a *api) download(fn func(*request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case a.export <- struct{}{}:
+			defer func() { <-a.export }()
+		case <-r.Context().Done():
+			return
+		}
+		if err := a.ask(w, r, fn); err != nil {
+			fail(w, err)
 		}
 	}
+}
+
+// ask has fn work on what is held now. After an error nothing was written.
+func (a *api) ask(w http.ResponseWriter, r *http.Request, fn func(*request) error) error {
+	if len(r.URL.RawQuery) > maxParameters {
+		return &failure{http.StatusRequestURITooLong, "the query string is too long"}
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &failure{http.StatusBadRequest, "the query string is malformed: " + err.Error()}
+	}
+	now := a.e.now()
+	s := a.e.store.Snapshot(now)
+	a.e.trees.forget(s.Serial)
+	return fn(&request{params: &params{values: values, now: now}, api: a, w: w, r: r, snapshot: s})
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if f, ok := err.(*failure); ok {
+		status = f.status
+	}
+	writeError(w, status, err.Error())
 }
 
 // bad says what is wrong with the parameters, nil if nothing is.
@@ -116,6 +182,7 @@ func errNoProfiles() error {
 func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 	now := a.e.now()
 	s := a.e.store.Snapshot(now)
+	a.e.trees.forget(s.Serial)
 	win := s.Window()
 	out := statusAnswer{
 		Now: now.UnixMilli(), Version: a.e.info.Version,
@@ -127,7 +194,8 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 		out.Window.DroppedUntil = &win.DroppedUntil
 	}
 	for _, t := range s.Types() {
-		out.Types = append(out.Types, typeAnswer(t))
+		out.Types = append(out.Types, typeAnswer{ID: t.ID, SampleType: t.SampleType, SampleUnit: t.SampleUnit, PeriodType: t.PeriodType,
+			PeriodUnit: t.PeriodUnit, Period: t.Period, Samples: t.Samples})
 	}
 	for _, i := range s.Incomplete(maxIncomplete) {
 		out.Incomplete = append(out.Incomplete, incompleteAnswer(i))
@@ -191,7 +259,7 @@ func flamegraph(q *request) error {
 	ok := true
 	switch kind {
 	case "callers":
-		t, ok = t.Callers(q.values.Get("function"))
+		t, ok = t.Callers(q.values.Get("function"), view.MaxNodes)
 	case "callees":
 		t, ok = t.Callees(q.values.Get("function"))
 	}
@@ -201,6 +269,9 @@ func flamegraph(q *request) error {
 	f, ok := t.Flame(view)
 	if !ok {
 		return &failure{http.StatusNotFound, "the frame to focus on is not in this selection"}
+	}
+	if err := q.bad(); err != nil {
+		return err
 	}
 	out := flameAnswer{
 		Total: f.Total, BaseTotal: f.BaseTotal, Unit: f.Info.SampleUnit, Period: f.Info.Period,
@@ -225,6 +296,9 @@ func table(q *request) error {
 	}
 	total, base := t.Totals()
 	list := t.Functions(match)
+	if err := q.bad(); err != nil {
+		return err
+	}
 	if match != nil {
 		list = slices.DeleteFunc(list, func(f store.FunctionSum) bool { return !f.Match })
 	}

@@ -373,7 +373,7 @@ func TestHostHeader(t *testing.T) {
 			require.Contains(t, string(b), "allowed_hosts")
 		}
 	}
-	g := newHostGuard("", nil, nil)
+	g := newHostGuard("", nil, false, nil)
 	for _, host := range []string{"", ".", "a b", "*"} {
 		require.False(t, g.allows(host), host)
 	}

@@ -53,7 +53,7 @@ func (e *flameExporter) start(ctx context.Context, host component.Host) error {
 		return fmt.Errorf("listening for the live view at %s (another program may use the port: set endpoint of the flamegraph exporter): %w",
 			e.config.Server.NetAddr.Endpoint, err)
 	}
-	handler := newHostGuard(e.config.Server.NetAddr.Endpoint, e.config.AllowedHosts, api)
+	handler := newHostGuard(e.config.Server.NetAddr.Endpoint, e.config.AllowedHosts, e.config.Server.CORS.HasValue(), api)
 	e.server, err = e.config.Server.ToServer(ctx, host.GetExtensions(), e.set, handler)
 	if err != nil {
 		return errors.Join(fmt.Errorf("preparing the live view's server: %w", err), listener.Close())
@@ -84,22 +84,31 @@ func (e *flameExporter) announce(at net.Addr) {
 	}
 }
 
+// shutdownPatience is how long answers that are being sent are waited for.
+const shutdownPatience = 2 * time.Second
+
 func (e *flameExporter) shutdown(ctx context.Context) error {
 	if e.server == nil {
 		return nil
 	}
-	err := e.server.Shutdown(ctx)
-	if err != nil { // a download may take longer than there is time
-		err = errors.Join(fmt.Errorf("stopping the live view: %w", err), e.server.Close())
+	// A collector gives all the time there is, and a download may take it.
+	patient, cancel := context.WithTimeout(ctx, shutdownPatience)
+	defer cancel()
+	err := e.server.Shutdown(patient)
+	if err != nil {
+		err = e.server.Close()
 	}
 	e.served.Wait()
-	return err
+	if err != nil {
+		return fmt.Errorf("stopping the live view: %w", err)
+	}
+	return nil
 }
 
 // consume takes a payload up. One that can't be understood would not be understood the next time either.
 func (e *flameExporter) consume(ctx context.Context, p pprofile.Profiles) error {
-	_, err := e.store.Add(p, e.now())
-	e.trees.clear()
+	added, err := e.store.Add(p, e.now())
+	e.trees.forget(e.store.Serial())
 	report := health.FromContext(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,5 +121,9 @@ func (e *flameExporter) consume(ctx context.Context, p pprofile.Profiles) error 
 		return consumererror.NewPermanent(fmt.Errorf("taking profiles up for the live view: %w", err))
 	}
 	e.payloads.Accepted++
+	if added.Skewed > 0 {
+		e.payloads.SkewedProfiles += uint64(added.Skewed)
+		e.payloads.SkewMs = added.Skew.Milliseconds()
+	}
 	return nil
 }

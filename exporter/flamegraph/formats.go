@@ -3,6 +3,7 @@ package flamegraph
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
@@ -146,13 +147,18 @@ func speedscopeUnit(t store.TypeInfo) (scale float64, unit string) {
 	return 1, "none"
 }
 
-// export makes OTLP profiles of the selection.
-func (q *request) export() (pprofile.Profiles, error) {
-	sel := q.selection("")
+// export makes OTLP profiles of the selection, if there is memory for it.
+func (q *request) export(x store.Export) (p pprofile.Profiles, err error) {
+	x.Selection = q.selection("")
 	if err := q.bad(); err != nil {
-		return pprofile.Profiles{}, err
+		return p, err
 	}
-	p, ok := q.snapshot.Export(sel)
+	w := q.snapshot.Window()
+	if n, most := q.snapshot.ExportBytes(x), w.Budget-w.Bytes-w.Budget/pendingShare; n > most {
+		return p, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("this would take some %d MiB, and memory_mib leaves %d: "+
+			"choose a shorter range (seconds=60), a filter, or timestamps=0", n>>20, most>>20)}
+	}
+	p, ok := q.snapshot.Export(x)
 	if !ok {
 		return p, errNoProfiles()
 	}
@@ -160,7 +166,7 @@ func (q *request) export() (pprofile.Profiles, error) {
 }
 
 func otlpDownload(q *request) error {
-	p, err := q.export()
+	p, err := q.export(store.Export{NoTimes: q.choice("timestamps", "", "0", "1") == "0"})
 	if err != nil {
 		return err
 	}

@@ -11,14 +11,18 @@ import (
 // hostGuard lets requests through that ask for a name of this server. A page of a stranger can make a browser send requests
 // here under a name that the stranger owns (DNS rebinding), and would be allowed to read the answers; the browser still tells
 // the name. IP addresses cannot be made to point elsewhere.
+//
+// Neither may pages of strangers have a browser ask for answers that they cannot read: it would be work all the same. Links to the
+// page are fine, and so is what CORS is configured for.
 type hostGuard struct {
-	names    map[string]bool
-	suffixes []string
-	next     http.Handler
+	names     map[string]bool
+	suffixes  []string
+	strangers bool // may ask
+	next      http.Handler
 }
 
-func newHostGuard(endpoint string, allowed []string, next http.Handler) *hostGuard {
-	g := &hostGuard{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}, next: next}
+func newHostGuard(endpoint string, allowed []string, strangers bool, next http.Handler) *hostGuard {
+	g := &hostGuard{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}, strangers: strangers, next: next}
 	own, _ := os.Hostname()
 	bound, _, _ := net.SplitHostPort(endpoint)
 	for _, name := range append([]string{own, bound}, allowed...) {
@@ -70,6 +74,11 @@ func (g *hostGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.allows(r.Host) {
 		writeError(w, http.StatusMisdirectedRequest,
 			"this server is not known under the name that was asked for; add it to allowed_hosts of the flamegraph exporter if it should be")
+		return
+	}
+	// https://www.w3.org/TR/fetch-metadata/
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" && !g.strangers {
+		writeError(w, http.StatusForbidden, "another site's page has asked for this; set cors of the flamegraph exporter if it should")
 		return
 	}
 	g.next.ServeHTTP(w, r)

@@ -89,13 +89,16 @@ func (p *params) selection(prefix string) store.Selection {
 	if prefix != "" && len(filters) == 0 {
 		filters = p.values["filter"] // the same, at another time
 	}
-	for _, f := range filters {
+	for _, f := range filters[:min(len(filters), maxFilters+1)] {
 		s.Filters = append(s.Filters, p.filter(f))
 	}
 	for _, short := range shortFilters {
 		for _, v := range p.values[short.parameter] {
 			s.Filters = append(s.Filters, store.Filter{Key: short.key, Value: v})
 		}
+	}
+	if len(s.Filters) > maxFilters {
+		p.fail(prefix+"filter", "occurs too often; at most %d filters are understood", maxFilters)
 	}
 	return s
 }
@@ -132,6 +135,10 @@ func (p *params) query() store.Query {
 	return q
 }
 
+// matchTime bounds how long names are compared with a regular expression: some take long for each.
+const matchTime = time.Second
+
+// matcher reads what is searched for. It may fail while it is used, too.
 func (p *params) matcher() store.Matcher {
 	text := p.values.Get("search")
 	if len(text) > 1000 {
@@ -142,5 +149,18 @@ func (p *params) matcher() store.Matcher {
 	if err != nil {
 		p.fail("search", "is not understood: %v", err)
 	}
-	return m
+	if m == nil {
+		return nil
+	}
+	var taken time.Duration
+	return func(f *store.Function) bool {
+		if taken > matchTime {
+			p.fail("search", "takes too long; a simpler expression may do")
+			return false
+		}
+		began := time.Now()
+		found := m(f)
+		taken += time.Since(began)
+		return found
+	}
 }

@@ -5,18 +5,16 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
 	"github.com/hostprofiles/hostprofiles/internal/pprof"
 )
 
-// pprofDownload answers with a gzipped pprof profile. A selection has one type, and so one pprof profile, but for hosts that
-// sample at another frequency: those with most samples are answered with.
+// pprofDownload answers with a gzipped pprof profile. A selection has one type and is brought to one period, so it is one pprof
+// profile, unless producers say different things of it: those with most samples are answered with then.
 func pprofDownload(q *request) error {
-	p, err := q.export()
-	if err != nil {
-		return err
-	}
 	timestamps := q.choice("timestamps", "", "0", "1") == "1"
-	if err := q.bad(); err != nil {
+	p, err := q.export(store.Export{OnePeriod: true, NoTimes: !timestamps, EachTime: timestamps})
+	if err != nil {
 		return err
 	}
 	profiles, err := pprof.FromOTLP(p, pprof.FromOptions{Timestamps: timestamps})

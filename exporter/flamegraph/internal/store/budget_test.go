@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 )
 
-// heap is what is alive.
-func heap() int {
+// heapBytes is what is alive.
+func heapBytes() int {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -27,11 +27,11 @@ func heap() int {
 func TestBudget(t *testing.T) {
 	const budget = 16 << 20
 	r := rand.New(rand.NewPCG(3, 4))
-	before := heap()
+	before := heapBytes()
 	s := New(Options{Window: 15 * time.Minute, Bytes: budget})
 	peak, oldest := 0, int64(0)
 	for i := range 180 {
-		now := epoch.Add(20 * time.Second * time.Duration(i))
+		now := epoch.Add(20 * time.Second * time.Duration(i+1))
 		p := newPayload()
 		pr := p.process("server", 1)
 		for range 800 {
@@ -53,7 +53,7 @@ func TestBudget(t *testing.T) {
 		}
 		oldest = w.From
 		if i%20 == 19 {
-			peak = max(peak, heap()-before)
+			peak = max(peak, heapBytes()-before)
 		}
 	}
 	w := s.Snapshot(epoch.Add(time.Hour)).Window()
@@ -210,7 +210,7 @@ func BenchmarkFunctions100kStacks(b *testing.B) {
 func BenchmarkExport100kStacks(b *testing.B) {
 	s := benchStore(b)
 	for b.Loop() {
-		if _, ok := s.Snapshot(epoch).Export(Selection{}); !ok {
+		if _, ok := s.Snapshot(epoch).Export(Export{}); !ok {
 			b.Fatal("nothing")
 		}
 	}

@@ -60,7 +60,7 @@ func (c *compaction) value(i uint32) uint32 {
 	return taken(c.values, i, func() uint32 {
 		v := c.from.values.items[i]
 		if v.kind == valueOther {
-			return c.to.other(c.from.others[v.number])
+			return c.to.other(c.from.otherValue[v.number])
 		}
 		v.text = c.string(v.text)
 		return kept(&c.to.values, v)
@@ -126,6 +126,7 @@ func (c *compaction) series(i uint32) uint32 {
 				return kept(&c.to.scopes, scope{c.string(v.name), c.string(v.version), c.string(v.schemaURL), c.attributes(v.attributes)})
 			}),
 			attributes: c.attributes(s.attributes),
+			of:         c.attributes(s.of),
 			link:       taken(c.links, s.link, func() uint32 { return kept(&c.to.links, c.from.links.items[s.link]) }),
 			profileType: taken(c.types, s.profileType, func() uint32 {
 				p := c.from.types.items[s.profileType]

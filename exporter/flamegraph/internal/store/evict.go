@@ -12,10 +12,17 @@ func (s *Store) evict(now time.Time) {
 	if s.dropped > 0 && s.dropped >= s.rows/2 {
 		s.compact()
 	}
+	if s.droppedUntil < now.Add(-s.options.Window).UnixMicro() {
+		s.droppedUntil = 0 // all of that would be gone by now
+	}
 }
 
 // drop forgets the n oldest segments.
 func (s *Store) drop(n int) {
+	if n == 0 {
+		return
+	}
+	s.serial++
 	for _, g := range s.segments[:n] {
 		s.rows -= len(g.node)
 		s.dropped += len(g.node)
@@ -33,7 +40,7 @@ func (s *Store) size() int {
 }
 
 // fit drops the oldest rows until all is within the budget.
-func (s *Store) fit(now time.Time) {
+func (s *Store) fit() {
 	for s.size() > s.held() {
 		if s.dropped > 0 {
 			s.compact()

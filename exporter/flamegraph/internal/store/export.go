@@ -9,15 +9,30 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 )
 
-// Export makes OTLP profiles of a selection: one profile for each resource and scope, over the whole range. ok is false if there
-// is no such profile type.
-func (s *Snapshot) Export(sel Selection) (p pprofile.Profiles, ok bool) {
+// Export is how profiles are to be made of a selection.
+type Export struct {
+	Selection
+	// OnePeriod makes sums of periods of what was sampled at different ones.
+	OnePeriod bool
+	// NoTimes sums samples up whatever their time.
+	NoTimes bool
+	// EachTime says that a sample is to be made for each time, as pprof needs. Export does not; it takes memory.
+	EachTime bool
+}
+
+// Export makes OTLP profiles of a selection: one profile for each resource, scope and what its producer said of the profile, over
+// the whole range. ok is false if there is no such profile type.
+func (s *Snapshot) Export(x Export) (p pprofile.Profiles, ok bool) {
 	p = pprofile.NewProfiles()
-	w, ok := s.work(sel)
+	w, ok := s.work(x.Selection)
 	if !ok {
 		return p, false
 	}
 	e := newExporter(s, p)
+	e.noTimes = x.NoTimes
+	if x.OnePeriod && w.info.mixed {
+		e.weight = w.weight
+	}
 	w.rows(func(g *segment, i int, _ int64) { e.row(g, i) })
 	e.finish()
 	return p, true
@@ -26,12 +41,16 @@ func (s *Snapshot) Export(sel Selection) (p pprofile.Profiles, ok bool) {
 // exportedSample is what makes samples one.
 type exportedSample struct{ series, node uint32 }
 
-type exportedProfile struct{ resource, scope, profileType uint32 }
+// exportedProfile is what makes profiles one. All that are brought to one period have no type here.
+type exportedProfile struct{ resource, scope, of, profileType uint32 }
 
 type exporter struct {
 	s    *Snapshot
 	p    pprofile.Profiles
 	dict pprofile.ProfilesDictionary
+
+	weight  []int64 // by profile type; nil: values are as they are
+	noTimes bool
 
 	strings, attrs, functions, mappings, locations, links map[uint32]int32
 	stacks                                                map[uint32]int32
@@ -80,31 +99,40 @@ func (e *exporter) row(g *segment, i int) {
 		e.attributes(sample.AttributeIndices(), se.attributes)
 		x.samples[k] = sample
 	}
-	e.observe(sample, g, i, at)
+	value := g.value[i]
+	if e.weight != nil {
+		value = saturatingMul(value, e.weight[se.profileType])
+	}
+	e.observe(sample, g.untimed[i] || e.noTimes, at, value)
 }
 
 // observe adds a row to its sample. A sample has times for all of its values or for none.
-func (e *exporter) observe(sample pprofile.Sample, g *segment, i int, at int64) {
+func (e *exporter) observe(sample pprofile.Sample, untimed bool, at, value int64) {
 	times, values := sample.TimestampsUnixNano(), sample.Values()
-	if g.untimed[i] || values.Len() > times.Len() {
-		makeUntimed(sample, g.value[i])
+	if untimed || values.Len() > times.Len() {
+		makeUntimed(sample, value)
 		return
 	}
 	times.Append(uint64(at) * 1000)
-	values.Append(g.value[i])
+	values.Append(value)
 }
 
 func (e *exporter) profile(se *series) *exporting {
-	k := exportedProfile{se.resource, se.scope, se.profileType}
+	k := exportedProfile{se.resource, se.scope, se.of, se.profileType}
+	t := e.s.types[se.profileType]
+	if e.weight != nil {
+		k.profileType = 0
+		t.sampleType, t.sampleUnit, t.period = t.periodType, t.periodUnit, 1
+	}
 	x, ok := e.profiles[k]
 	if !ok {
-		t := e.s.types[se.profileType]
 		x = &exporting{profile: e.scope(se).Profiles().AppendEmpty(), samples: map[exportedSample]pprofile.Sample{}, from: math.MaxInt64}
 		x.profile.SampleType().SetTypeStrindex(e.string(t.sampleType))
 		x.profile.SampleType().SetUnitStrindex(e.string(t.sampleUnit))
 		x.profile.PeriodType().SetTypeStrindex(e.string(t.periodType))
 		x.profile.PeriodType().SetUnitStrindex(e.string(t.periodUnit))
 		x.profile.SetPeriod(t.period)
+		e.attributes(x.profile.AttributeIndices(), se.of)
 		e.profiles[k] = x
 		e.order = append(e.order, x)
 	}
@@ -178,11 +206,16 @@ func (x *exporting) shape() {
 
 // makeUntimed sums a sample's values and one more up.
 func makeUntimed(sample pprofile.Sample, sum int64) {
-	for _, v := range sample.Values().All() {
+	values := sample.Values()
+	if values.Len() == 1 && sample.TimestampsUnixNano().Len() == 0 {
+		values.SetAt(0, saturatingAdd(values.At(0), sum))
+		return
+	}
+	for _, v := range values.All() {
 		sum = saturatingAdd(sum, v)
 	}
 	sample.TimestampsUnixNano().FromRaw(nil)
-	sample.Values().FromRaw([]int64{sum})
+	values.FromRaw([]int64{sum})
 }
 
 func (e *exporter) string(i uint32) int32 {
@@ -300,4 +333,34 @@ func (e *exporter) stack(n uint32) int32 {
 		}
 		return int32(e.dict.StackTable().Len() - 1)
 	})
+}
+
+// ExportBytes is about the memory that an export takes, with making another format of it.
+func (s *Snapshot) ExportBytes(x Export) int {
+	w, ok := s.work(x.Selection)
+	if !ok {
+		return 0
+	}
+	rows, stacks, depths := 0, 0, 0
+	seen, depth := make([]bool, len(s.nodes)), make([]uint16, len(s.nodes))
+	for i, n := range s.nodes[1:] {
+		depth[i+1] = depth[n.parent] + 1 // callers come before what they call
+	}
+	w.rows(func(g *segment, i int, _ int64) {
+		rows++
+		if n := g.node[i]; !seen[n] {
+			seen[n] = true
+			stacks++
+			depths += int(depth[n])
+		}
+	})
+	const perStack, perFrame, perRow, perTime, perEach = 700, 24, 24, 90, 500 // bytes, measured, and some
+	n := perStack*stacks + perFrame*depths + perRow*rows
+	if !x.NoTimes {
+		n += perTime * rows
+	}
+	if x.EachTime {
+		n += perEach * rows
+	}
+	return n
 }

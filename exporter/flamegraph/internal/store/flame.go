@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,19 +50,40 @@ func NewMatcher(text string) (Matcher, error) {
 		return nil, nil
 	}
 	if len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/' {
-		re, err := regexp.Compile("(?i)" + text[1:len(text)-1])
+		re, err := compile("(?i)" + text[1:len(text)-1])
 		if err != nil {
 			return nil, fmt.Errorf("reading the regular expression: %w", err)
 		}
-		return func(f *Function) bool {
-			return re.MatchString(f.Name) || re.MatchString(f.File) || re.MatchString(f.Mapping)
-		}, nil
+		in := func(s string) bool { return re.MatchString(s[:min(len(s), maxMatched)]) }
+		return func(f *Function) bool { return in(f.Name) || in(f.File) || in(f.Mapping) }, nil
 	}
 	text = strings.ToLower(text)
 	return func(f *Function) bool {
 		return strings.Contains(strings.ToLower(f.Name), text) || strings.Contains(strings.ToLower(f.File), text) ||
 			strings.Contains(strings.ToLower(f.Mapping), text)
 	}, nil
+}
+
+// Bounds of what a search does for each name: a regular expression of n instructions takes n steps a byte.
+const (
+	maxInstructions = 2000
+	maxMatched      = 4 << 10 // bytes of a name
+)
+
+// compile refuses expressions that are small to write and large to run.
+func compile(expression string) (*regexp.Regexp, error) {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(program.Inst) > maxInstructions {
+		return nil, fmt.Errorf("it repeats too much: %d instructions, more than %d", len(program.Inst), maxInstructions)
+	}
+	return regexp.Compile(expression)
 }
 
 // described are the functions of a tree's nodes.
@@ -184,9 +206,10 @@ func (t *Tree) found(d *described, matches []bool) (f Found) {
 		if !in[i] {
 			continue
 		}
-		f.Total = saturatingAdd(f.Total, t.self[i])
+		missing := t.missing[int32(i)]
+		f.Total = saturatingAdd(f.Total, saturatingAdd(t.self[i], missing.value))
 		if t.Compared {
-			f.BaseTotal = saturatingAdd(f.BaseTotal, t.baseSelf[i])
+			f.BaseTotal = saturatingAdd(f.BaseTotal, saturatingAdd(t.baseSelf[i], missing.base))
 		}
 	}
 	for _, m := range matches {
@@ -206,8 +229,10 @@ func (t *Tree) prune(keep []bool, limit int, f *Flame) {
 	for i, k := range keep {
 		if k {
 			sizes = append(sizes, t.size(int32(i)))
+			f.Pruned.Self = saturatingAdd(f.Pruned.Self, t.missing[int32(i)].value)
 		}
 	}
+	f.Pruned.Nodes = t.cut
 	if limit <= 0 || len(sizes) <= limit {
 		return
 	}

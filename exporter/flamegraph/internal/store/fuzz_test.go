@@ -62,7 +62,7 @@ func viewAll(t *testing.T, s *Snapshot, conforms bool) {
 			if f.Self < 0 || f.Self > f.Total || f.Total > total {
 				t.Fatalf("%+v of %d", f, total)
 			}
-			if callers, ok := tree.Callers(f.Key); !ok || callers.total[0] > total {
+			if callers, ok := tree.Callers(f.Key, 10_000); !ok || callers.total[0] > total {
 				t.Fatalf("callers of %+v", f)
 			}
 			tree.Callees(f.Key)
@@ -78,7 +78,7 @@ func viewAll(t *testing.T, s *Snapshot, conforms bool) {
 				}
 			}
 		}
-		out, ok := s.Export(Selection{Type: info.ID})
+		out, ok := s.Export(Export{Selection: Selection{Type: info.ID}})
 		if !ok {
 			t.Fatal("no export of a type that is there")
 		}

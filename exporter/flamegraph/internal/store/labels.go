@@ -23,7 +23,12 @@ type LabelValue struct {
 // its values, so that another one can be chosen.
 func (s *Snapshot) Labels(sel Selection, limit int) []Label {
 	totals := s.labelTotals(sel, "")
+	done := map[string]bool{}
 	for _, f := range sel.Filters {
+		if done[f.Key] {
+			continue
+		}
+		done[f.Key] = true
 		others := sel
 		others.Filters = slices.DeleteFunc(slices.Clone(sel.Filters), func(g Filter) bool { return g.Key == f.Key })
 		if only := s.labelTotals(others, f.Key); only[f.Key] != nil {
@@ -60,7 +65,8 @@ func (s *Snapshot) labelTotals(sel Selection, only string) map[string]map[string
 	byType := map[uint32]int64{}
 	w.rows(func(g *segment, i int, value int64) {
 		bySeries[g.series[i]] = saturatingAdd(bySeries[g.series[i]], value)
-		byType[s.frameTypes[s.nodes[g.node[i]].location]] += value
+		leaf := s.frameTypes[s.nodes[g.node[i]].location]
+		byType[leaf] = saturatingAdd(byType[leaf], value)
 	})
 	add := func(key, value string, total int64) {
 		if only != "" && key != only {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,12 +41,14 @@ type reader struct {
 
 	strings, attrs, functions, mappings, locations, stacks, links []uint32
 	buf                                                           []uint32
-	room                                                          int // how many more nodes the payload may bring
+
+	limit   int // bytes that the tables may come to
+	unasked int // what was taken over since their size was looked at
 }
 
 func newReader(t *tables, dict pprofile.ProfilesDictionary, room int) *reader {
 	return &reader{
-		t: t, dict: dict, room: room,
+		t: t, dict: dict, limit: t.size() + room,
 		strings: make([]uint32, dict.StringTable().Len()), attrs: make([]uint32, dict.AttributeTable().Len()),
 		functions: make([]uint32, dict.FunctionTable().Len()), mappings: make([]uint32, dict.MappingTable().Len()),
 		locations: make([]uint32, dict.LocationTable().Len()), stacks: make([]uint32, dict.StackTable().Len()),
@@ -55,9 +56,22 @@ func newReader(t *tables, dict pprofile.ProfilesDictionary, room int) *reader {
 	}
 }
 
+// took notes that something was taken over, and fails when the payload has brought more than it may. What is between two looks
+// at the tables' size is a MiB at most.
+func (r *reader) took() error {
+	if r.unasked++; r.unasked < 64 {
+		return nil
+	}
+	r.unasked = 0
+	if r.t.size() > r.limit {
+		return ErrTooLarge
+	}
+	return nil
+}
+
 // once returns what place i of a memo has, or what make finds for it. 0 stands for nothing where the table is empty: the
 // specification wants a zero value there, and not all producers write one.
-func once(memo []uint32, i int32, what string, find func(i int) (uint32, error)) (uint32, error) {
+func (r *reader) once(memo []uint32, i int32, what string, find func(i int) (uint32, error)) (uint32, error) {
 	if i == 0 && len(memo) == 0 {
 		return 0, nil
 	}
@@ -70,14 +84,19 @@ func once(memo []uint32, i int32, what string, find func(i int) (uint32, error))
 			return 0, err
 		}
 		memo[i] = v + 1
+		if err := r.took(); err != nil {
+			return 0, err
+		}
 	}
 	return memo[i] - 1, nil
 }
 
 // clip makes valid UTF-8 of bounded length of s, without holding more of its memory than that.
-func clip(s string) string {
-	if len(s) > maxString {
-		s = s[:maxString]
+func clip(s string) string { return clipTo(s, maxString) }
+
+func clipTo(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
 		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
 			s = s[:len(s)-1]
 		}
@@ -90,7 +109,7 @@ func clip(s string) string {
 }
 
 func (r *reader) string(i int32) (uint32, error) {
-	return once(r.strings, i, "string", func(i int) (uint32, error) {
+	return r.once(r.strings, i, "string", func(i int) (uint32, error) {
 		return r.t.string(strings.Clone(clip(r.dict.StringTable().At(i)))), nil
 	})
 }
@@ -115,7 +134,7 @@ func (r *reader) attributes(list pcommon.Int32Slice) (uint32, error) {
 		if len(r.attrs) == 0 {
 			return 0, fmt.Errorf("%w: attribute %d of none", ErrMalformed, i)
 		}
-		a, err := once(r.attrs, i, "attribute", func(i int) (uint32, error) {
+		a, err := r.once(r.attrs, i, "attribute", func(i int) (uint32, error) {
 			kv := r.dict.AttributeTable().At(i)
 			var a attribute
 			if err := r.texts([]*uint32{&a.key, &a.unit}, kv.KeyStrindex(), kv.UnitStrindex()); err != nil {
@@ -145,17 +164,23 @@ func (t *tables) attributeList(list []uint32) uint32 {
 }
 
 // attributeMap takes the attributes of a resource or scope over.
-func (t *tables) attributeMap(m pcommon.Map) (uint32, error) {
+func (r *reader) attributeMap(m pcommon.Map) (uint32, error) {
 	if m.Len() > maxList {
 		return 0, fmt.Errorf("%w: %d attributes in one place", ErrMalformed, m.Len())
 	}
 	list := make([]uint32, 0, m.Len())
 	for k, v := range m.All() {
-		i, _ := t.attrs.add(attribute{key: t.string(strings.Clone(clip(k))), value: t.value(v)})
+		i, _ := r.t.attrs.add(attribute{key: r.t.string(strings.Clone(clip(k))), value: r.t.value(v)})
 		list = append(list, i)
+		if err := r.took(); err != nil {
+			return 0, err
+		}
 	}
-	return t.attributeList(list), nil
+	return r.t.attributeList(list), r.took()
 }
+
+// otherBytes is about what a list or map takes for each byte that it reads.
+const otherBytes = 4
 
 func (t *tables) value(v pcommon.Value) uint32 {
 	var out value
@@ -189,24 +214,20 @@ func (t *tables) other(v pcommon.Value) uint32 {
 		v = pcommon.NewValueStr(text)
 	}
 	key := value{kind: valueOther, text: t.string(text)}
-	for i, at := range t.others { // there are hardly any
-		if at.Type() == v.Type() && at.AsString() == text {
-			key.number = uint64(i)
-			index, _ := t.values.add(key)
-			return index
-		}
+	other, isNew := t.others.add(otherKey{v.Type(), key.text})
+	if isNew {
+		held := pcommon.NewValueEmpty()
+		v.CopyTo(held)
+		t.otherValue = append(t.otherValue, held)
+		t.bytes += otherBytes * len(text)
 	}
-	held := pcommon.NewValueEmpty()
-	v.CopyTo(held)
-	key.number = uint64(len(t.others))
-	t.others = append(t.others, held)
-	t.bytes += 4 * len(text)
+	key.number = uint64(other)
 	index, _ := t.values.add(key)
 	return index
 }
 
 func (r *reader) function(i int32) (uint32, error) {
-	return once(r.functions, i, "function", func(i int) (uint32, error) {
+	return r.once(r.functions, i, "function", func(i int) (uint32, error) {
 		from := r.dict.FunctionTable().At(i)
 		f := function{startLine: from.StartLine()}
 		err := r.texts([]*uint32{&f.name, &f.systemName, &f.file}, from.NameStrindex(), from.SystemNameStrindex(), from.FilenameStrindex())
@@ -219,7 +240,7 @@ func (r *reader) function(i int32) (uint32, error) {
 }
 
 func (r *reader) mapping(i int32) (uint32, error) {
-	return once(r.mappings, i, "mapping", func(i int) (uint32, error) {
+	return r.once(r.mappings, i, "mapping", func(i int) (uint32, error) {
 		from := r.dict.MappingTable().At(i)
 		m := mapping{start: from.MemoryStart(), limit: from.MemoryLimit(), offset: from.FileOffset()}
 		var err error
@@ -235,7 +256,7 @@ func (r *reader) mapping(i int32) (uint32, error) {
 }
 
 func (r *reader) link(i int32) (uint32, error) {
-	return once(r.links, i, "link", func(i int) (uint32, error) {
+	return r.once(r.links, i, "link", func(i int) (uint32, error) {
 		from := r.dict.LinkTable().At(i)
 		index, _ := r.t.links.add(link{from.TraceID(), from.SpanID()})
 		return index, nil
@@ -243,7 +264,7 @@ func (r *reader) link(i int32) (uint32, error) {
 }
 
 func (r *reader) location(i int32) (uint32, error) {
-	return once(r.locations, i, "location", func(i int) (uint32, error) {
+	return r.once(r.locations, i, "location", func(i int) (uint32, error) {
 		from := r.dict.LocationTable().At(i)
 		l := location{address: from.Address()}
 		var err error
@@ -286,18 +307,18 @@ func (t *tables) location(l location) uint32 {
 	var frames []uint32
 	for i := range indices(t.lists.items[l.lines]) {
 		f := t.functions.items[t.lines.items[i].function]
-		if f.name == 0 {
-			f.name = f.systemName
+		at := frame{name: f.name, systemName: f.systemName, file: f.file, startLine: f.startLine, mapping: file, frameType: frameType}
+		if at.name == 0 {
+			at.name = f.systemName
 		}
-		if f.name == 0 {
-			f.name = t.string(t.unnamed(file, l.address))
+		if at.name == 0 {
+			at.address = l.address
 		}
-		index, _ := t.frames.add(frame{name: f.name, systemName: f.systemName, file: f.file, startLine: f.startLine,
-			mapping: file, frameType: frameType})
+		index, _ := t.frames.add(at)
 		frames = append(frames, index)
 	}
 	if len(frames) == 0 {
-		index, _ := t.frames.add(frame{name: t.string(t.unnamed(file, l.address)), mapping: file, frameType: frameType})
+		index, _ := t.frames.add(frame{mapping: file, frameType: frameType, address: l.address})
 		frames = append(frames, index)
 	}
 	l.frames = t.list(frames)
@@ -306,15 +327,6 @@ func (t *tables) location(l location) uint32 {
 		t.frameTypes = append(t.frameTypes, frameType)
 	}
 	return index
-}
-
-// unnamed is what stands for code without a name.
-func (t *tables) unnamed(file uint32, address uint64) string {
-	hex := "0x" + strconv.FormatUint(address, 16)
-	if name := t.strings.items[file]; name != "" {
-		return path.Base(name) + "+" + hex
-	}
-	return hex
 }
 
 // text finds what an attribute reads, 0 if it isn't there.
@@ -329,7 +341,7 @@ func (t *tables) text(list uint32, key string) uint32 {
 
 // stack returns the node of a stack's innermost location.
 func (r *reader) stack(i int32) (uint32, error) {
-	return once(r.stacks, i, "stack", func(i int) (uint32, error) {
+	return r.once(r.stacks, i, "stack", func(i int) (uint32, error) {
 		list := r.dict.StackTable().At(i).LocationIndices()
 		if list.Len() > maxDepth {
 			return 0, fmt.Errorf("%w: stack %d has %d locations", ErrMalformed, i, list.Len())
@@ -342,11 +354,10 @@ func (r *reader) stack(i int32) (uint32, error) {
 			}
 			var isNew bool
 			if at, isNew = r.t.nodes.add(node{at, l}); isNew {
-				r.room--
+				if err := r.took(); err != nil {
+					return 0, err
+				}
 			}
-		}
-		if r.room < 0 {
-			return 0, ErrTooLarge
 		}
 		return at, nil
 	})

@@ -26,8 +26,11 @@ type Selection struct {
 type TypeInfo struct {
 	ID                                             string
 	SampleType, SampleUnit, PeriodType, PeriodUnit string
-	Period                                         int64 // of most samples
-	Samples                                        int
+	// Period is that of all samples. Where hosts sample at different periods, values are sums of periods: SampleUnit is
+	// PeriodUnit then, and Period is 1.
+	Period  int64
+	Samples int
+	mixed   bool
 }
 
 func (s *Snapshot) typeInfo(t profileType) TypeInfo {
@@ -46,7 +49,6 @@ func (s *Snapshot) Types() []TypeInfo {
 		}
 	}
 	byID := map[string]*TypeInfo{}
-	most := map[string]int{}
 	for i, n := range count {
 		if n == 0 {
 			continue
@@ -58,12 +60,21 @@ func (s *Snapshot) Types() []TypeInfo {
 			byID[info.ID] = have
 		}
 		have.Samples += n
-		if n > most[info.ID] {
-			most[info.ID], have.Period = n, info.Period
+		switch {
+		case info.Period <= 0 || info.Period == have.Period:
+		case have.Period <= 0:
+			have.Period = info.Period
+		default:
+			have.mixed = true
 		}
 	}
 	out := make([]TypeInfo, 0, len(byID))
 	for _, t := range byID {
+		if t.mixed && t.SampleUnit != t.PeriodUnit { // else values are sums of periods already
+			t.SampleUnit, t.Period = t.PeriodUnit, 1
+		} else {
+			t.mixed = false
+		}
 		out = append(out, *t)
 	}
 	slices.SortFunc(out, func(a, b TypeInfo) int {
@@ -83,8 +94,8 @@ func cpuLast(t TypeInfo) int {
 type selected struct {
 	s        *Snapshot
 	info     TypeInfo
-	from, to int64     // Unix µs
-	weight   []float64 // of a value, by profile type: 0 not selected, 1 as it is
+	from, to int64   // Unix µs
+	weight   []int64 // of a value, by profile type: 0 not selected
 	series   []bool
 	leaf     map[uint32]bool // by string of the innermost frame's type; nil: any
 	leafNot  map[uint32]bool
@@ -92,7 +103,7 @@ type selected struct {
 
 // work finds out what a selection means. ok is false if there is no such profile type.
 func (s *Snapshot) work(sel Selection) (w selected, ok bool) {
-	w = selected{s: s, from: math.MinInt64, to: math.MaxInt64, weight: make([]float64, len(s.types))}
+	w = selected{s: s, from: math.MinInt64, to: math.MaxInt64, weight: make([]int64, len(s.types))}
 	for _, t := range s.Types() {
 		if sel.Type == "" || sel.Type == t.ID {
 			w.info, ok = t, true
@@ -107,11 +118,8 @@ func (s *Snapshot) work(sel Selection) (w selected, ok bool) {
 			continue
 		}
 		w.weight[i] = 1
-		if t.period > 0 && w.info.Period > 0 { // hosts may sample at different frequencies
-			w.weight[i] = float64(t.period) / float64(w.info.Period)
-		}
-		if t.sampleUnit == t.periodUnit { // values are sums of periods already
-			w.weight[i] = 1
+		if w.info.mixed {
+			w.weight[i] = max(t.period, 1)
 		}
 	}
 	if sel.From != 0 {
@@ -173,7 +181,7 @@ func (s *Snapshot) passes(of *series, byKey map[string][]Filter) bool {
 	return true
 }
 
-// rows calls fn with every row that is selected. value is in the unit of the type, brought to one period.
+// rows calls fn with every row that is selected. value is in the unit of w.info.
 func (w *selected) rows(fn func(g *segment, i int, value int64)) {
 	leaves := w.leaf != nil || w.leafNot != nil
 	for k := range w.s.segments {
@@ -192,11 +200,7 @@ func (w *selected) rows(fn func(g *segment, i int, value int64)) {
 			if leaves && !w.passesLeaf(g.node[i]) {
 				continue
 			}
-			value := g.value[i]
-			if weight := w.weight[w.s.series[series].profileType]; weight != 1 {
-				value = int64(math.Round(float64(value) * weight))
-			}
-			fn(g, i, value)
+			fn(g, i, saturatingMul(g.value[i], w.weight[w.s.series[series].profileType]))
 		}
 	}
 }

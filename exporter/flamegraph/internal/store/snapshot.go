@@ -29,6 +29,7 @@ type Snapshot struct {
 	frameTypes []uint32
 	segments   []segment
 	window     Window
+	treeNodes  int // that a tree may have
 }
 
 // Window says what is held.
@@ -41,6 +42,10 @@ type Window struct {
 	// DroppedUntil, Unix ms: samples before it may have been dropped since memory was short. 0: none were.
 	DroppedUntil int64
 }
+
+// treeNodeBytes is about what a node of a tree takes while a view is made of it, twice, since two are worked on at a time, in the
+// half of the memory that is not the window's.
+const treeNodeBytes = 400
 
 // Stacks counts the different stacks that samples have.
 func (s *Snapshot) Stacks() int {
@@ -66,11 +71,11 @@ func (s *Store) Snapshot(now time.Time) *Snapshot {
 	s.evict(now)
 	t := s.t
 	out := &Snapshot{
-		Serial: s.serial, strings: t.strings.items, values: t.values.items, others: t.others, attrs: t.attrs.items, lists: t.lists.items,
+		Serial: s.serial, strings: t.strings.items, values: t.values.items, others: t.otherValue, attrs: t.attrs.items, lists: t.lists.items,
 		types: t.types.items, functions: t.functions.items, mappings: t.mappings.items, lines: t.lines.items,
 		locations: t.locations.items, frames: t.frames.items, nodes: t.nodes.items, links: t.links.items,
 		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes,
-		segments: make([]segment, len(s.segments)),
+		segments: make([]segment, len(s.segments)), treeNodes: max(s.options.Bytes/treeNodeBytes, 1000),
 		window: Window{
 			Length: s.options.Window, Bytes: s.size(), Budget: s.options.Bytes, Samples: s.rows,
 			DroppedUntil: ceilMillis(s.droppedUntil),
@@ -97,9 +102,9 @@ func (s *Snapshot) Bounds(sel Selection) (from, to int64) {
 	return from, max(from, to)
 }
 
-// attribute is one of a series' attributes: the sample's, else the scope's, else the resource's.
+// attribute is one of a series' attributes: the sample's, else the profile's, the scope's, or the resource's.
 func (s *Snapshot) attribute(of *series, key string) (value, bool) {
-	for _, list := range [...]uint32{of.attributes, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
+	for _, list := range [...]uint32{of.attributes, of.of, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
 		for i := range indices(s.lists[list]) {
 			if a := s.attrs[i]; s.strings[a.key] == key {
 				return s.values[a.value], true
@@ -113,7 +118,7 @@ func (s *Snapshot) attribute(of *series, key string) (value, bool) {
 func (s *Snapshot) keys(of *series, fn func(key, text uint32)) {
 	var seen [64]uint32
 	n := 0
-	for _, list := range [...]uint32{of.attributes, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
+	for _, list := range [...]uint32{of.attributes, of.of, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
 	next:
 		for i := range indices(s.lists[list]) {
 			a := s.attrs[i]

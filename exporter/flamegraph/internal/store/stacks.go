@@ -13,7 +13,7 @@ func (t *Tree) Describe() Described {
 }
 
 // Stacks calls fn with the nodes of each stack that samples ended at, outermost first and without the root, and with their
-// value. fn must not keep path.
+// value; of what is missing, with the part that there is. fn must not keep path.
 func (t *Tree) Stacks(fn func(path []int32, value int64)) {
 	first, next := t.adjacency()
 	var path []int32
@@ -21,7 +21,7 @@ func (t *Tree) Stacks(fn func(path []int32, value int64)) {
 		if at > 0 {
 			path = append(path, at)
 		}
-		if v := t.self[at]; v > 0 {
+		if v := saturatingAdd(t.self[at], t.missing[at].value); v > 0 {
 			fn(path, v)
 		}
 	}, func(at int32) {

@@ -19,7 +19,7 @@ func testStore(t testing.TB, p ...*payload) *Store {
 	t.Helper()
 	s := New(Options{Window: 15 * time.Minute, Bytes: 64 << 20})
 	for _, p := range p {
-		if _, err := s.Add(p.Profiles, epoch); err != nil {
+		if _, err := s.Add(p.Profiles, epoch.Add(10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestSandwich(t *testing.T) {
 	d := tree.Describe()
 	key := d.Functions[slices.IndexFunc(d.Functions, func(f Function) bool { return f.Name == "parse" })].Key
 	callees, ok1 := tree.Callees(key)
-	callers, ok2 := tree.Callers(key)
+	callers, ok2 := tree.Callers(key, 10_000)
 	if !ok1 || !ok2 {
 		t.Fatal("not found")
 	}
@@ -303,11 +303,17 @@ func TestPeriods(t *testing.T) {
 	b.SetPeriod(10e6)
 	p.sample(b, "main", "", times(60)...) // as much CPU time as 30 of the others
 	s := testStore(t, p)
-	if f := flame(t, s, Query{}, View{}); f.Total != 100+60 || f.Info.Period != 20e6 {
-		// each of the 60 is rounded on its own; see below
-		if f.Total != 130 {
-			t.Errorf("total %d at period %d", f.Total, f.Info.Period)
-		}
+	f := flame(t, s, Query{}, View{})
+	if f.Total != 100*20e6+60*10e6 || f.Info.SampleUnit != "nanoseconds" || f.Info.Period != 1 {
+		t.Errorf("%d %s, period %d", f.Total, f.Info.SampleUnit, f.Info.Period)
+	}
+	// One of them alone is counted.
+	s = testStore(t)
+	if _, err := s.Add(twoProcesses().Profiles, epoch.Add(10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if f := flame(t, s, Query{}, View{}); f.Total != 150 || f.Info.SampleUnit != "count" || f.Info.Period != 20e6 {
+		t.Errorf("%d %s, period %d", f.Total, f.Info.SampleUnit, f.Info.Period)
 	}
 }
 
@@ -340,7 +346,7 @@ func TestExport(t *testing.T) {
 	values := p.sample(pr, "main", "t", 9)
 	values.Values().Append(4)
 	s := testStore(t, p)
-	first, ok := s.Snapshot(epoch).Export(Selection{})
+	first, ok := s.Snapshot(epoch).Export(Export{})
 	if !ok {
 		t.Fatal("nothing to export")
 	}
@@ -348,10 +354,10 @@ func TestExport(t *testing.T) {
 		t.Error(err)
 	}
 	again := New(Options{Window: time.Hour, Bytes: 64 << 20})
-	if _, err := again.Add(first, epoch); err != nil {
+	if _, err := again.Add(first, epoch.Add(10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	second, _ := again.Snapshot(epoch).Export(Selection{})
+	second, _ := again.Snapshot(epoch).Export(Export{})
 	if at := first.ResourceProfiles().At(2).Resource().Attributes(); !at.Equal(attrs) {
 		t.Errorf("attributes %v, want %v", at.AsRaw(), attrs.AsRaw())
 	}
@@ -467,7 +473,7 @@ func TestEmpty(t *testing.T) {
 	s := testStore(t).Snapshot(epoch)
 	_, tree := s.Tree(Query{})
 	_, heatmap := s.Heatmap(Selection{}, 3, 3)
-	_, export := s.Export(Selection{})
+	_, export := s.Export(Export{})
 	if tree || heatmap || export || len(s.Types()) != 0 || len(s.Labels(Selection{}, 9)) != 0 || len(s.Incomplete(9)) != 0 || s.Window().From != 0 {
 		t.Error("there is something")
 	}

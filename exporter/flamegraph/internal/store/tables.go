@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"iter"
-	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
@@ -85,16 +84,26 @@ type scope struct {
 	attributes               uint32
 }
 
+// series is what samples have beside their stack. of are the attributes of their profile.
 type series struct {
 	resource, scope  uint32
 	attributes, link uint32
+	of               uint32
 	profileType      uint32
 }
 
-// frame is what people mean by a function: one place for all its addresses and lines.
+// frame is what people mean by a function: one place for all its addresses and lines. Code without a name, which is 0 then,
+// has its address.
 type frame struct {
 	name, systemName, file, mapping, frameType uint32
 	startLine                                  int64
+	address                                    uint64
+}
+
+// otherKey is what makes lists and maps the same: how they read.
+type otherKey struct {
+	kind pcommon.ValueType
+	text uint32
 }
 
 // tables are all that rows refer to. Lists (of attributes, lines and frames) are strings of their elements' bytes, so that
@@ -102,7 +111,8 @@ type frame struct {
 type tables struct {
 	strings    table[string]
 	values     table[value]
-	others     []pcommon.Value
+	others     table[otherKey]
+	otherValue []pcommon.Value // by other
 	attrs      table[attribute]
 	lists      table[string] // of indices into attrs, lines or frames
 	types      table[profileType]
@@ -122,27 +132,61 @@ type tables struct {
 
 func newTables() *tables {
 	return &tables{
-		strings: newTable(""), values: newTable(value{}), attrs: newTable[attribute](), lists: newTable(""),
+		strings: newTable(""), values: newTable(value{}), others: newTable[otherKey](), attrs: newTable[attribute](), lists: newTable(""),
 		types: newTable[profileType](), functions: newTable(function{}), mappings: newTable(mapping{}), lines: newTable[line](),
 		locations: newTable(location{}), frames: newTable[frame](), nodes: newTable(node{}), links: newTable(link{}),
 		resources: newTable[resource](), scopes: newTable[scope](), series: newTable[series](), frameTypes: []uint32{0},
 	}
 }
 
-// tableBytes is about what an entry of a table takes: its value twice, in the list and in the map, which is on average three
-// quarters full and was grown by doubling.
-func tableBytes[K comparable](t *table[K]) int {
-	var k K
-	const index, fill = 5, 1.5
-	return int(float64(len(t.items)) * (float64(unsafe.Sizeof(k)) + fill*(float64(unsafe.Sizeof(k))+index)))
-}
-
 // size is about the memory that the tables take.
 func (t *tables) size() int {
-	return t.bytes + tableBytes(&t.strings) + tableBytes(&t.values) + tableBytes(&t.attrs) + tableBytes(&t.lists) +
-		tableBytes(&t.types) + tableBytes(&t.functions) + tableBytes(&t.mappings) + tableBytes(&t.lines) +
-		tableBytes(&t.locations) + tableBytes(&t.frames) + tableBytes(&t.nodes) + tableBytes(&t.links) +
-		tableBytes(&t.resources) + tableBytes(&t.scopes) + tableBytes(&t.series) + 4*cap(t.frameTypes)
+	n := t.bytes + 4*cap(t.frameTypes)
+	for _, c := range t.all() {
+		n += c.size()
+	}
+	return n
+}
+
+// mark says how much there is, for rollback.
+type mark struct {
+	of    []int
+	bytes int
+}
+
+func (t *tables) mark() mark {
+	m := mark{bytes: t.bytes}
+	for _, c := range t.all() {
+		m.of = append(m.of, c.len())
+	}
+	return m
+}
+
+// rollback forgets all that came after m.
+func (t *tables) rollback(m mark) {
+	for i, c := range t.all() {
+		c.cut(m.of[i])
+	}
+	t.bytes = m.bytes
+	cutSlice(&t.otherValue, len(t.others.items))
+	cutSlice(&t.frameTypes, len(t.locations.items))
+}
+
+func cutSlice[V any](s *[]V, n int) {
+	clear((*s)[n:])
+	*s = (*s)[:n]
+}
+
+// counted is a table of any kind.
+type counted interface {
+	len() int
+	cut(n int)
+	size() int
+}
+
+func (t *tables) all() [16]counted {
+	return [...]counted{&t.strings, &t.values, &t.others, &t.attrs, &t.lists, &t.types, &t.functions, &t.mappings, &t.lines,
+		&t.locations, &t.frames, &t.nodes, &t.links, &t.resources, &t.scopes, &t.series}
 }
 
 func (t *tables) string(s string) uint32 {

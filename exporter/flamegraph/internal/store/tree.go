@@ -1,8 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"fmt"
+	"math"
+	"path"
 	"slices"
 	"strconv"
 )
@@ -45,6 +46,10 @@ type Tree struct {
 	self, total []int64
 	baseSelf    []int64 // nil without a base
 	baseTotal   []int64
+
+	// missing is what belongs below a node and has none, since a tree's size is bounded.
+	missing map[int32]sums
+	cut     int // how many stacks, or nodes with what is below them, are not there
 }
 
 // Len is the number of nodes.
@@ -60,10 +65,14 @@ func (t *Tree) baseOf(i int32) int64 {
 	return t.baseTotal[i]
 }
 
-// leafKey is what samples are summed up by before they are put into the tree.
-type leafKey struct{ group, node uint32 }
-
-type sums struct{ value, base int64 }
+// miss notes that n of what is below a node are not there.
+func (t *Tree) miss(at int32, v sums, n int) {
+	if t.missing == nil {
+		t.missing = map[int32]sums{}
+	}
+	t.missing[at] = t.missing[at].plus(v)
+	t.cut += n
+}
 
 // Tree merges what the query selects. ok is false if there is no such profile type.
 func (s *Snapshot) Tree(q Query) (*Tree, bool) {
@@ -72,27 +81,21 @@ func (s *Snapshot) Tree(q Query) (*Tree, bool) {
 		return nil, false
 	}
 	groups := s.groups(q.Group)
-	leaves := map[leafKey]sums{}
+	var leaves leafSums
 	w.rows(func(g *segment, i int, value int64) {
-		k := leafKey{groups[g.series[i]], g.node[i]}
-		v := leaves[k]
-		v.value = saturatingAdd(v.value, max(value, 0))
-		leaves[k] = v
+		leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{value: max(value, 0)})
 	})
 	if q.Base != nil {
 		base := *q.Base
 		base.Type = w.info.ID
 		if bw, ok := s.work(base); ok {
 			bw.rows(func(g *segment, i int, value int64) {
-				k := leafKey{groups[g.series[i]], g.node[i]}
-				v := leaves[k]
-				v.base = saturatingAdd(v.base, max(value, 0))
-				leaves[k] = v
+				leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{base: max(value, 0)})
 			})
 		}
 	}
 	b := newTreeBuilder(s, w.info, q.Base != nil, q.Lines)
-	b.build(leaves)
+	b.build(leaves.all())
 	return b.t, true
 }
 
@@ -121,15 +124,26 @@ type treeBuilder struct {
 	at    []int32 // by node of the snapshot: its node in the tree in this group, -1 unknown
 	path  []uint32
 	known []uint32 // of at
+	limit int      // of nodes, but for groups
+	full  bool     // there would have been more
 }
 
 func newTreeBuilder(s *Snapshot, info TypeInfo, compared, lines bool) *treeBuilder {
-	b := &treeBuilder{t: &Tree{s: s, Info: info, Compared: compared}, index: make([]int32, 1<<10)}
+	b := &treeBuilder{t: &Tree{s: s, Info: info, Compared: compared}, limit: s.treeNodes}
 	if lines {
 		b.t.line = []int64{}
 	}
-	b.append(-1, 0, 0)
+	b.clear()
 	return b
+}
+
+// clear makes a tree of nothing but the root.
+func (b *treeBuilder) clear() {
+	t := b.t
+	t.parent, t.place, t.line, t.self, t.total = t.parent[:0], t.place[:0], t.line[:0], t.self[:0], t.total[:0]
+	t.baseSelf, t.baseTotal = t.baseSelf[:0], t.baseTotal[:0]
+	b.index, b.full = make([]int32, 1<<10), false
+	b.append(-1, 0, 0)
 }
 
 func (b *treeBuilder) append(parent int32, p place, line int64) int32 {
@@ -145,27 +159,50 @@ func (b *treeBuilder) append(parent int32, p place, line int64) int32 {
 	return int32(len(t.parent) - 1)
 }
 
-// build puts all leaves into the tree, group by group.
-func (b *treeBuilder) build(leaves map[leafKey]sums) {
-	keys := make([]leafKey, 0, len(leaves))
-	for k := range leaves {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(x, y leafKey) int { return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.node, y.node)) })
+// build puts all leaves into the tree. If they are too many, the largest.
+func (b *treeBuilder) build(leaves []leaf) {
 	b.at = make([]int32, len(b.t.s.nodes))
+	var bySize []int32
+	without := make([]bool, len(leaves))
+	for n := len(leaves); !b.try(leaves, without); n /= 2 {
+		if bySize == nil {
+			bySize = largestFirst(leaves)
+		}
+		for _, i := range bySize[n/2:] {
+			without[i] = true
+		}
+		b.clear()
+	}
+	for i := range leaves {
+		if without[i] {
+			b.t.miss(b.top(leaves[i].group), leaves[i].sums, 1)
+		}
+	}
+	b.t.sum()
+}
+
+// try puts leaves into the tree, group by group, and tells whether there was room for all.
+func (b *treeBuilder) try(leaves []leaf, without []bool) bool {
 	for i := range b.at {
 		b.at[i] = -1
 	}
+	b.known = b.known[:0]
 	group := noGroup
-	for i, k := range keys {
-		if i == 0 || k.group != group {
-			group = k.group
+	for i := range leaves {
+		l := &leaves[i]
+		if i == 0 || l.group != group {
+			group = l.group
 			b.begin(group)
 		}
-		v := leaves[k]
-		b.t.add(b.find(k.node), v.value, v.base)
+		if without[i] {
+			continue
+		}
+		b.t.add(b.find(l.node), l.value, l.base)
+		if b.full {
+			return false
+		}
 	}
-	b.t.sum()
+	return true
 }
 
 // add adds to a node's own values.
@@ -182,10 +219,19 @@ func (b *treeBuilder) begin(group uint32) {
 		b.at[n] = -1
 	}
 	b.known = append(b.known[:0], 0)
-	b.at[0] = 0
-	if group != noGroup {
-		b.at[0] = b.child(0, groupBit|place(group), 0)
+	b.at[0] = b.top(group)
+}
+
+// top is the node that a group's stacks begin at. There is always room for it.
+func (b *treeBuilder) top(group uint32) int32 {
+	if group == noGroup {
+		return 0
 	}
+	limit := b.limit
+	b.limit = math.MaxInt
+	at := b.child(0, groupBit|place(group), 0)
+	b.limit = limit
+	return at
 }
 
 // find returns the tree's node of a stack.
@@ -219,7 +265,7 @@ func (b *treeBuilder) below(at int32, n uint32) int32 {
 	return at
 }
 
-// child returns the node of a place below parent, and makes it if it is new.
+// child returns the node of a place below parent, and makes it if it is new. If there is no room, it is the parent.
 func (b *treeBuilder) child(parent int32, p place, line int64) int32 {
 	t := b.t
 	mask := uint64(len(b.index) - 1)
@@ -228,6 +274,10 @@ func (b *treeBuilder) child(parent int32, p place, line int64) int32 {
 		if at := b.index[i]; t.parent[at] == parent && t.place[at] == p && (t.line == nil || t.line[at] == line) {
 			return at
 		}
+	}
+	if t.Len() >= b.limit {
+		b.full = true
+		return parent
 	}
 	at := b.append(parent, p, line)
 	b.index[i] = at
@@ -256,8 +306,14 @@ func (b *treeBuilder) grow() {
 	}
 }
 
-// sum sums self values up towards the root.
+// sum sums self values, and what is missing, up towards the root.
 func (t *Tree) sum() {
+	for at, v := range t.missing {
+		t.total[at] = v.value
+		if t.Compared {
+			t.baseTotal[at] = v.base
+		}
+	}
 	up := func(self, total []int64) {
 		for i := len(total) - 1; i >= 0; i-- {
 			total[i] = saturatingAdd(total[i], self[i])
@@ -294,9 +350,22 @@ func (s *Snapshot) function(p place) Function {
 		at := s.frames[p]
 		f = Function{Name: s.strings[at.name], SystemName: s.strings[at.systemName], File: s.strings[at.file],
 			Mapping: s.strings[at.mapping], FrameType: s.strings[at.frameType], StartLine: at.startLine}
+		if at.name == 0 {
+			f.Name = unnamed(f.Mapping, at.address)
+		}
 	}
 	f.Key = strconv.FormatUint(f.hash(), 36)
 	return f
+}
+
+// unnamed is what stands for code without a name.
+func unnamed(mapping string, address uint64) string {
+	hex := "0x" + strconv.FormatUint(address, 16)
+	if mapping == "" {
+		return hex
+	}
+	const most = 200 // bytes: every address has such a name
+	return clipTo(path.Base(mapping), most) + "+" + hex
 }
 
 // hash identifies the function by what it is; it is no secret, but collisions made on purpose would only merge what their
