@@ -19,6 +19,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
 	"github.com/hostprofiles/hostprofiles/internal/health"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
 
@@ -46,8 +47,9 @@ type profilesReceiver struct {
 
 	mu     sync.Mutex
 	retry  time.Duration      // the wait before the next start
-	cancel context.CancelFunc // ends the retries
-	done   chan struct{}      // closed when no retry can come any more; nil without Start
+	ctx    context.Context    // of what goes on beside everything else
+	cancel context.CancelFunc // of ctx
+	done   chan struct{}      // closed when nothing of that goes on any more; nil if nothing did
 	engine runner             // the one that runs; nil before
 	since  time.Time          // when it started
 	host   component.Host
@@ -93,6 +95,7 @@ func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error
 	}
 	if isPermanent(err) {
 		r.giveUp(err)
+		r.background(r.tell)
 		return nil
 	}
 	r.logger.Error("Profiling could not start; trying again", zap.Error(err), zap.Stringer("after", firstRetry))
@@ -103,21 +106,46 @@ func (r *profilesReceiver) Start(ctx context.Context, host component.Host) error
 
 // startLater tries to start an engine until one runs or Shutdown comes. One that crashed is brought to its end first.
 func (r *profilesReceiver) startLater(crashed bool) {
+	r.background(func(ctx context.Context) {
+		if crashed {
+			r.cleanUp(ctx)
+		}
+		r.tell(ctx)
+		r.retryStart(ctx)
+	})
+}
+
+// background runs f beside everything else, until Shutdown comes at the latest.
+func (r *profilesReceiver) background(f func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	r.cancel, r.done = cancel, done
+	if r.cancel == nil {
+		r.ctx, r.cancel = context.WithCancel(context.Background())
+	}
+	ctx, before, done := r.ctx, r.done, make(chan struct{})
+	r.done = done
 	go func() {
 		defer close(done)
-		if crashed {
-			r.cleanUp(ctx)
+		if before != nil {
+			<-before // one after the other
 		}
-		r.retryStart(ctx)
+		f(ctx)
 	}()
+}
+
+// tellTimeout bounds how long whoever shows the profiles may take to hear of a change.
+const tellTimeout = 5 * time.Second
+
+// tell has those who show profiles know of a change although there are none: without profiles nothing else would reach them.
+func (r *profilesReceiver) tell(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	if err := r.next.ConsumeProfiles(health.NewContext(ctx, r.health()), profile.Empty()); err != nil {
+		r.logger.Debug("Telling how the receiver is", zap.Error(err))
+	}
 }
 
 // cleanUp brings the engine that crashed to its end, and has the waits begin anew if it had been sound before.
@@ -171,16 +199,21 @@ func (r *profilesReceiver) retryStart(ctx context.Context) {
 		err := r.startEngine(ctx)
 		switch {
 		case err == nil:
-			r.report(componentstatus.StatusOK, nil)
+			if r.report(componentstatus.StatusOK, nil) {
+				r.tell(ctx)
+			}
 			return
 		case ctx.Err() != nil:
 			return
 		case isPermanent(err):
 			r.giveUp(err)
+			r.tell(ctx)
 			return
 		}
 		r.logger.Warn("Profiling could not start; trying again", zap.Error(err))
-		r.report(componentstatus.StatusRecoverableError, err)
+		if r.report(componentstatus.StatusRecoverableError, err) {
+			r.tell(ctx)
+		}
 	}
 }
 
@@ -217,9 +250,9 @@ func (r *profilesReceiver) engineStatus(err error) {
 	}
 }
 
-// report tells the collector about a change; the collector would pass on every repetition. During start-up and
+// report tells the collector about a change, and whether it was one; the collector would pass on every repetition. During start-up and
 // shutdown it has a say of its own about what is fine, so the first "OK" is left to it.
-func (r *profilesReceiver) report(status componentstatus.Status, err error) {
+func (r *profilesReceiver) report(status componentstatus.Status, err error) (changed bool) {
 	var reason string
 	if err != nil {
 		reason = err.Error()
@@ -229,7 +262,7 @@ func (r *profilesReceiver) report(status componentstatus.Status, err error) {
 	unchanged := status == r.status && reason == r.reason
 	initial := status == componentstatus.StatusOK && r.status == componentstatus.StatusNone
 	if r.closed || r.host == nil || unchanged || initial {
-		return
+		return false
 	}
 	r.status, r.reason = status, reason
 	event := componentstatus.NewEvent(status)
@@ -237,6 +270,7 @@ func (r *profilesReceiver) report(status componentstatus.Status, err error) {
 		event = errorEvent(status, err)
 	}
 	componentstatus.ReportStatus(r.host, event)
+	return true
 }
 
 func errorEvent(status componentstatus.Status, err error) *componentstatus.Event {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
 	"github.com/hostprofiles/hostprofiles/internal/health"
+	"github.com/hostprofiles/hostprofiles/internal/profile/conformance"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
@@ -174,6 +175,46 @@ func TestHealthTravelsWithProfiles(t *testing.T) {
 	}, got)
 	f.shutdown(t)
 	require.Nil(t, health.FromContext(t.Context()))
+}
+
+// TestProblemsAreTold: whoever shows the profiles learns why there are none.
+func TestProblemsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var problems []string
+		next, err := xconsumer.NewProfiles(func(ctx context.Context, p pprofile.Profiles) error {
+			problems = append(problems, health.FromContext(ctx).Problem)
+			require.NoError(t, conformance.Checker{MayBeEmpty: true}.Check(p))
+			require.Zero(t, p.SampleCount())
+			return errors.New("not now")
+		})
+		require.NoError(t, err)
+		trouble := errors.New("cannot allocate memory")
+		good := &fakeEngine{}
+		f := newFixture(t, next, creating(&fakeEngine{startErr: trouble}, &fakeEngine{startErr: trouble}, good,
+			&fakeEngine{startErr: fmt.Errorf("loading programs: %w", os.ErrPermission)}))
+		f.start(t)
+		time.Sleep(firstRetry + 2*firstRetry + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"cannot allocate memory", ""}, problems, "the same trouble is told once")
+		good.status(fmt.Errorf("%w: index out of range", engine.ErrCrashed))
+		time.Sleep(4*firstRetry + time.Millisecond)
+		synctest.Wait()
+		require.Len(t, problems, 4)
+		require.Contains(t, problems[2], "index out of range")
+		require.Contains(t, problems[3], "loading programs")
+		f.shutdown(t)
+	})
+	// Nor is it forgotten when it is so from the start.
+	told := make(chan string, 1)
+	next, err := xconsumer.NewProfiles(func(ctx context.Context, _ pprofile.Profiles) error {
+		told <- health.FromContext(ctx).Problem
+		return nil
+	})
+	require.NoError(t, err)
+	f := newFixture(t, next, creating(&fakeEngine{startErr: fmt.Errorf("loading programs: %w", os.ErrPermission)}))
+	f.start(t)
+	require.Contains(t, <-told, "loading programs")
+	f.shutdown(t)
 }
 
 func TestRefusedPayloadIsReportedToTheEngine(t *testing.T) {

@@ -189,6 +189,7 @@ func TestStatus(t *testing.T) {
 
 	ctx := health.NewContext(t.Context(), &health.Report{Name: "hostprofiles", Time: epoch, Taken: 9, Lost: map[string]uint64{"ring_full": 2}})
 	require.NoError(t, s.consume(ctx, testProfiles()))
+	require.NoError(t, s.consume(ctx, pprofile.NewProfiles()), "only to tell")
 	bad := testProfiles()
 	bad.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles().At(0).Samples().At(0).SetStackIndex(99)
 	err := s.consume(t.Context(), bad)

@@ -105,16 +105,21 @@ func (e *flameExporter) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// consume takes a payload up. One that can't be understood would not be understood the next time either.
+// consume takes a payload up. One that can't be understood would not be understood the next time either. One without profiles
+// came for what it is said of its receiver.
 func (e *flameExporter) consume(ctx context.Context, p pprofile.Profiles) error {
+	if report := health.FromContext(ctx); report != nil {
+		e.mu.Lock()
+		e.reports[report.Name] = report
+		e.mu.Unlock()
+	}
+	if p.ResourceProfiles().Len() == 0 {
+		return nil
+	}
 	added, err := e.store.Add(p, e.now())
 	e.trees.forget(e.store.Serial())
-	report := health.FromContext(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if report != nil {
-		e.reports[report.Name] = report
-	}
 	if err != nil {
 		e.payloads.Refused++
 		e.payloads.LastError = err.Error()

@@ -3,6 +3,8 @@ package profile
 import (
 	"slices"
 
+	"go.opentelemetry.io/collector/pdata/pprofile"
+
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -67,6 +69,20 @@ type location struct {
 // keys are the string ids of attribute keys.
 type keys struct {
 	frameType, guessed, mappingFile, threadID, threadName, stopReason int32
+}
+
+// Empty returns profiles without samples.
+func Empty() pprofile.Profiles {
+	p := pprofile.NewProfiles()
+	d := p.Dictionary() // whose first entries stand for nothing
+	d.StringTable().Append("")
+	d.AttributeTable().AppendEmpty()
+	d.FunctionTable().AppendEmpty()
+	d.MappingTable().AppendEmpty()
+	d.LocationTable().AppendEmpty()
+	d.LinkTable().AppendEmpty()
+	d.StackTable().AppendEmpty()
+	return p
 }
 
 func newDictionary(b *Builder) *dictionary {

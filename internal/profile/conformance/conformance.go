@@ -23,6 +23,8 @@ type Checker struct {
 	Devfiler bool
 	// AnyResource leaves out that a resource is a process (process.pid and process.creation.time).
 	AnyResource bool
+	// MayBeEmpty lets payloads pass that are sent for what comes with them (internal/health).
+	MayBeEmpty bool
 }
 
 // Check checks p by the rules that always hold. The error joins one for each violation, with its path.

@@ -18,7 +18,7 @@ type signal struct {
 }
 
 func (s *signal) check(p pprofile.Profiles) {
-	if p.ResourceProfiles().Len() == 0 {
+	if p.ResourceProfiles().Len() == 0 && !s.c.MayBeEmpty {
 		s.r.addf("resource_profiles", "there are none")
 	}
 	resources := map[string]int{}

@@ -182,7 +182,7 @@ func (s *Session) consume(_ context.Context, p pprofile.Profiles) error {
 		}
 	}
 	p.MarkReadOnly()
-	problem := conformance.Check(p)
+	problem := conformance.Checker{MayBeEmpty: true}.Check(p)
 	size := (&pprofile.ProtoMarshaler{}).ProfilesSize(p)
 	var samples analysis.Samples
 	if problem == nil {
