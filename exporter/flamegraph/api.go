@@ -28,8 +28,8 @@ const (
 
 	maxParameters = 16 << 10 // bytes of a query string
 	maxFilters    = 100
-	// workers is how many answers are worked out at a time: each takes memory, and CPU from what is profiled.
-	workers = 2
+	// workers is how many answers are worked out at a time, beside one download: each takes memory, and CPU from what is profiled.
+	workers = 1
 )
 
 // api answers requests.
@@ -60,6 +60,9 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 		mux.HandleFunc("GET "+path, a.download(fn))
 	}
 	mux.HandleFunc("POST /symbolz", symbolz)
+	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, http.StatusNotFound, "there is nothing here; docs/live-view.md has what there is")
+	})
 	mux.Handle("GET /", page)
 	return mux, nil
 }

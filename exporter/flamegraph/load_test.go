@@ -106,9 +106,10 @@ func TestSlowReaders(t *testing.T) {
 	require.NoError(t, s.consume(t.Context(), manyStacks(40_000, 5000)))
 	address := strings.TrimPrefix(s.url, "http://")
 	for range 2 * workers {
-		defer slowly(t, address, "/folded").Close()
+		defer slowly(t, address, "/api/flamegraph?max_nodes=100000").Close()
 	}
-	// None of them is answered before the others' time is up, half a minute.
+	defer slowly(t, address, "/folded").Close()
+	// None of them is given up before its time is up, half a minute.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -211,6 +212,13 @@ func TestStrangersPages(t *testing.T) {
 	require.True(t, newHostGuard("", nil, true, nil).strangers)
 }
 
+func TestNothingHere(t *testing.T) {
+	s := withProfiles(t, nil)
+	var answer map[string]string
+	s.json(t, "/api/nothing", 404, &answer)
+	require.NotEmpty(t, answer["error"])
+}
+
 func TestSkew(t *testing.T) {
 	s := startServer(t, nil)
 	p := testProfiles()
@@ -259,7 +267,7 @@ func TestTogether(t *testing.T) {
 	group.Wait()
 }
 
-// TestBudgetOfAnswers: with a window full to its budget every answer, and two of them at a time, are made within it, or refused.
+// TestBudgetOfAnswers: with a window full to its budget every answer, and another that is asked for at the same time, are made within it, or refused.
 func TestBudgetOfAnswers(t *testing.T) {
 	t.Run("rows", func(t *testing.T) { budgetOfAnswers(t, 100) })
 	t.Run("stacks", func(t *testing.T) { budgetOfAnswers(t, 3000) })

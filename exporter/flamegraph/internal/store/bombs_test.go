@@ -133,6 +133,24 @@ func TestLinksOfManySamples(t *testing.T) {
 	refused(t, p)
 }
 
+// TestManyTimes: a few bytes each, in one payload.
+func TestManyTimes(t *testing.T) {
+	p := newPayload()
+	stamps := p.sample(p.process("x", 1), "main", "").TimestampsUnixNano()
+	for range 1 << 20 {
+		stamps.Append(uint64(epoch.UnixNano()))
+	}
+	refused(t, p)
+	s := New(Options{Window: time.Minute, Bytes: 256 << 20})
+	before := heapBytes()
+	if _, err := s.Add(p.Profiles, epoch); err != nil {
+		t.Fatal(err)
+	}
+	if held, is := s.size(), heapBytes()-before; is > held*5/4 {
+		t.Errorf("%d bytes are held, %d by its own count", is, held)
+	}
+}
+
 // deepBelowMany is a function that many others call, which one deep stack calls.
 func deepBelowMany(n, depth int) *payload {
 	p := newPayload()
@@ -334,5 +352,40 @@ func TestSerial(t *testing.T) {
 	a, b, c := s.Snapshot(epoch), s.Snapshot(epoch.Add(time.Second)), s.Snapshot(epoch.Add(time.Hour))
 	if a.Serial != b.Serial || b.Serial == c.Serial || c.window.Samples != 0 || s.Serial() != c.Serial {
 		t.Errorf("serials %d, %d, %d", a.Serial, b.Serial, c.Serial)
+	}
+}
+
+// TestOddSamples: values below 0 are no part of a whole, anywhere; a key of many attributes counts once.
+func TestOddSamples(t *testing.T) {
+	p := newPayload()
+	pr := p.process("x", 1)
+	p.sample(pr, "main a", "").Values().Append(10)
+	odd := p.sample(pr, "main b", "")
+	odd.Values().Append(-5)
+	for range 2 {
+		for i := range 100 {
+			odd.AttributeIndices().Append(p.attr(fmt.Sprint("k", i), "v"))
+		}
+	}
+	s := testStore(t, p).Snapshot(epoch)
+	tree, _ := s.Tree(Query{})
+	heat, _ := s.Heatmap(Selection{}, 1, 1)
+	if tree.total[0] != 10 || heat.Values[0] != 10 {
+		t.Errorf("tree %d, heatmap %d", tree.total[0], heat.Values[0])
+	}
+	for _, l := range s.Labels(Selection{}, 10) {
+		if l.Key == "process.pid" && l.Values[0].Total != 10 {
+			t.Errorf("%+v", l)
+		}
+	}
+	n := map[uint32]int{}
+	for i := range s.series {
+		clear(n)
+		s.keys(&s.series[i], func(key, _ uint32) { n[key]++ })
+		for key, times := range n {
+			if times != 1 {
+				t.Errorf("%s: %d times", s.strings[key], times)
+			}
+		}
 	}
 }

@@ -16,8 +16,22 @@ type ingest struct {
 	window  int64 // µs
 	maxRows int
 
-	rows  []row
+	rows  [][]row // in pieces, so that growing copies nothing
+	count int
 	added Added
+}
+
+// rowsPiece is how many rows are read into one piece of memory.
+const rowsPiece = 4 << 10
+
+func (in *ingest) add(r row) {
+	last := len(in.rows) - 1
+	if last < 0 || len(in.rows[last]) == rowsPiece {
+		in.rows = append(in.rows, make([]row, 0, min(rowsPiece, 64+in.count)))
+		last++
+	}
+	in.rows[last] = append(in.rows[last], r)
+	in.count++
 }
 
 func (in *ingest) profiles(p pprofile.Profiles) error {
@@ -116,7 +130,7 @@ func (in *ingest) sample(s series, at clock, from pprofile.Sample) error {
 		}
 	}
 	stamps, values := from.TimestampsUnixNano(), from.Values()
-	if len(in.rows)+max(stamps.Len(), 1) > in.maxRows {
+	if in.count+max(stamps.Len(), 1) > in.maxRows {
 		return ErrTooLarge
 	}
 	r := row{series: index, node: stack, at: at.of(at.start), untimed: true}
@@ -126,7 +140,7 @@ func (in *ingest) sample(s series, at clock, from pprofile.Sample) error {
 			r.value = saturatingAdd(r.value, v)
 		}
 		if r.value != 0 {
-			in.rows = append(in.rows, r)
+			in.add(r)
 		}
 	case values.Len() != 0 && values.Len() != stamps.Len():
 		return fmt.Errorf("%w: %d values at %d times", ErrMalformed, values.Len(), stamps.Len())
@@ -137,7 +151,7 @@ func (in *ingest) sample(s series, at clock, from pprofile.Sample) error {
 			if values.Len() != 0 {
 				r.value = values.At(i)
 			}
-			in.rows = append(in.rows, r)
+			in.add(r)
 		}
 	}
 	return nil

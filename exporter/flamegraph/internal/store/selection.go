@@ -181,7 +181,7 @@ func (s *Snapshot) passes(of *series, byKey map[string][]Filter) bool {
 	return true
 }
 
-// rows calls fn with every row that is selected. value is in the unit of w.info.
+// rows calls fn with every row that is selected. value is in the unit of w.info; what is below 0 is not part of any whole.
 func (w *selected) rows(fn func(g *segment, i int, value int64)) {
 	leaves := w.leaf != nil || w.leafNot != nil
 	for k := range w.s.segments {
@@ -200,7 +200,7 @@ func (w *selected) rows(fn func(g *segment, i int, value int64)) {
 			if leaves && !w.passesLeaf(g.node[i]) {
 				continue
 			}
-			fn(g, i, saturatingMul(g.value[i], w.weight[w.s.series[series].profileType]))
+			fn(g, i, saturatingMul(max(g.value[i], 0), w.weight[w.s.series[series].profileType]))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -43,9 +44,9 @@ type Window struct {
 	DroppedUntil int64
 }
 
-// treeNodeBytes is about what a node of a tree takes while a view is made of it, twice, since two are worked on at a time, in the
-// half of the memory that is not the window's.
-const treeNodeBytes = 400
+// treeNodeBytes is about what a node of a tree takes while a view is made of it, in the part of the memory that is not the window's
+// and of which a download may need some at the same time.
+const treeNodeBytes = 320
 
 // Stacks counts the different stacks that samples have.
 func (s *Snapshot) Stacks() int {
@@ -114,22 +115,23 @@ func (s *Snapshot) attribute(of *series, key string) (value, bool) {
 	return value{}, false
 }
 
-// keys calls fn with every attribute of a series.
+// keys calls fn with every attribute of a series, once a key.
 func (s *Snapshot) keys(of *series, fn func(key, text uint32)) {
-	var seen [64]uint32
-	n := 0
+	var few [64]uint32 // most have no more
+	seen, many := few[:0], map[uint32]bool(nil)
 	for _, list := range [...]uint32{of.attributes, of.of, s.scopes[of.scope].attributes, s.resources[of.resource].attributes} {
-	next:
 		for i := range indices(s.lists[list]) {
 			a := s.attrs[i]
-			for _, k := range seen[:n] {
-				if k == a.key {
-					continue next
-				}
+			if many[a.key] || slices.Contains(seen, a.key) {
+				continue
 			}
-			if n < len(seen) {
-				seen[n] = a.key
-				n++
+			if len(seen) < cap(seen) {
+				seen = append(seen, a.key)
+			} else {
+				if many == nil {
+					many = map[uint32]bool{}
+				}
+				many[a.key] = true
 			}
 			fn(a.key, s.values[a.value].text)
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"time"
+	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
@@ -74,17 +75,20 @@ func (s *Store) Add(p pprofile.Profiles, now time.Time) (Added, error) {
 	s.evict(now)
 	before := s.t.mark()
 	in := ingest{t: s.t, reader: newReader(s.t, p.Dictionary(), s.held()/2), now: now.UnixMicro(), window: s.options.Window.Microseconds(),
-		maxRows: s.held() / rowBytes}
+		maxRows: s.held() / 2 / int(unsafe.Sizeof(row{}))}
 	if err := in.profiles(p); err != nil {
 		s.t.rollback(before)
 		return Added{}, err
 	}
-	for _, r := range in.rows {
-		s.segmentFor(r, now).add(r)
+	for i, piece := range in.rows {
+		for _, r := range piece {
+			s.segmentFor(r, now).add(r)
+		}
+		in.rows[i] = nil
 	}
-	s.rows += len(in.rows)
+	s.rows += in.count
 	s.fit()
-	in.added.Samples = len(in.rows)
+	in.added.Samples = in.count
 	return in.added, nil
 }
 

@@ -83,14 +83,14 @@ func (s *Snapshot) Tree(q Query) (*Tree, bool) {
 	groups := s.groups(q.Group)
 	var leaves leafSums
 	w.rows(func(g *segment, i int, value int64) {
-		leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{value: max(value, 0)})
+		leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{value: value})
 	})
 	if q.Base != nil {
 		base := *q.Base
 		base.Type = w.info.ID
 		if bw, ok := s.work(base); ok {
 			bw.rows(func(g *segment, i int, value int64) {
-				leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{base: max(value, 0)})
+				leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{base: value})
 			})
 		}
 	}
