@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ticks } from "../src/model/axis";
+import { marks, slices, ticks } from "../src/model/axis";
 import {
   bytes,
   clock,
@@ -105,4 +105,37 @@ test("ticks are round, in order, and not too many", () => {
     }
   }
   assert.deepEqual(ticks(5, 5, 10), []);
+});
+
+test("the texts of an axis keep clear of each other and of its ends", () => {
+  const from = new Date(2026, 10, 20, 13, 51, 7, 370).getTime();
+  for (const length of [40, 200, 1000, 8_100, 12_345, 300_000, 899_000, 86_400_000]) {
+    for (const width of [90, 362, 700, 1412]) {
+      const all = marks(from, from + length, width);
+      let free = 0;
+      for (const m of all) {
+        assert.ok(m.left >= free, `${length} ${width}: ${JSON.stringify(all)}`);
+        free = m.left + m.text.length * 6 + 10;
+        assert.ok(free - 10 <= width, `${length} ${width}: ${JSON.stringify(all)}`);
+      }
+      if (width > 300 && length !== 40) assert.ok(all.length > 1, `${length} ${width}: ${JSON.stringify(all)}`);
+    }
+  }
+  assert.deepEqual(marks(from, from + 1000, 0), []);
+});
+
+test("a short range has fewer columns, and no row is shorter than the time between samples", () => {
+  assert.deepEqual(slices(900_000, 20.4), { columns: 300, rows: 20 });
+  assert.deepEqual(slices(300_000, 20.4), { columns: 300, rows: 20 });
+  assert.deepEqual(slices(12_000, 20.4), { columns: 60, rows: 9 });
+  assert.deepEqual(slices(10_000, 1), { columns: 100, rows: 20 });
+  assert.deepEqual(slices(10_000, 0), { columns: 100, rows: 20 });
+  assert.deepEqual(slices(0, 20.4), { columns: 1, rows: 9 });
+  for (let length = 1; length < 1e9; length *= 1.7) {
+    for (const period of [0, 1, 20.4, 1000]) {
+      const { columns, rows } = slices(length, period);
+      assert.ok(columns >= 1 && columns <= 300 && rows >= 1 && rows <= 20, `${length} ${period}`);
+      assert.ok(period === 0 || columns === 1 || length / columns / rows > 0.5 * period, `${length} ${period}`);
+    }
+  }
 });

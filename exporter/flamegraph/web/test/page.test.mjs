@@ -382,6 +382,17 @@ test("comparing two processes, live", () =>
       await text(page.locator(".compare-bar")),
       /process nginx, last 5 min compared with .*process postgres, last 5 min/,
     );
+    // The timeline has a strip for each of them, with its own data.
+    const lanes = page.locator(".timeline-lane");
+    assert.equal(await lanes.count(), 2);
+    assert.deepEqual(await page.locator(".timeline-letter").allInnerTexts(), ["A", "B"]);
+    const strips = await lanes.locator("canvas").evaluateAll((all) =>
+      all.map((c) => {
+        const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+        return data.filter((v, i) => i % 4 === 3 && v > 0).length;
+      }),
+    );
+    assert.ok(strips[0] > 1000 && strips[1] > 1000 && strips[0] !== strips[1], strips.join());
     assert.equal(await page.locator(".live").getAttribute("aria-pressed"), "true");
   }));
 

@@ -123,7 +123,7 @@ export function clock(ms: number, today = Date.now(), fraction = false): string 
 /** span is a length of time in words. */
 export function span(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 10_000 && ms % 1000 !== 0) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 9950 && Math.round(ms / 100) % 10 !== 0) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 120) return `${s} s`;
   const m = Math.floor(s / 60);

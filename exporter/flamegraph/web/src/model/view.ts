@@ -98,6 +98,12 @@ export function sameFilter(a: Filter, b: Filter): boolean {
   return a.key === b.key && a.value === b.value && a.not === b.not;
 }
 
+/** sameFilters compares all filters of two selections, in any order. */
+export function sameFilters(a: Filter[], b: Filter[]): boolean {
+  const text = (filters: Filter[]) => filters.map(filterText).sort().join("&");
+  return text(a) === text(b);
+}
+
 export function filterText(f: Filter): string {
   return `${f.key}${f.not ? "!=" : "="}${f.value}`;
 }
@@ -239,8 +245,7 @@ export function quoted(url: string): string {
 /** groupOf is what trees are grouped by. Two processes that are compared have no frame in common if they are grouped by process. */
 export function groupOf(v: View): string {
   if (v.group !== "") return v.group;
-  const text = (filters: Filter[]) => filters.map(filterText).sort().join("&");
-  return v.base && text(v.base.filters) !== text(v.filters) ? "none" : groups[0];
+  return v.base && !sameFilters(v.base.filters, v.filters) ? "none" : groups[0];
 }
 
 /** treeParams are what trees, and all that is worked out from them, are asked with: the same, so that the collector makes one. */

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 import { useAnswer, useDelayed } from "../model/answer";
 import { type Flame, type HeatmapAnswer, type Refused, type Status, Unreachable } from "../model/api";
+import { slices } from "../model/axis";
 import { keyName } from "../model/describe";
 import { nanosecondsPer, samples, type Unit, value } from "../model/format";
 import { groupOf, groups, selection, type Tab, treeParams } from "../model/view";
@@ -170,7 +171,15 @@ function FunctionsPart({ app, onRetry }: PartProps) {
 }
 
 function HeatmapPart({ app, onRetry }: PartProps) {
-  const params = selection({ ...app.view, base: null });
+  const { view, status, unit } = app;
+  // Of a range that began before there were data only the rest is shown.
+  const b = bounds(view.range, status.now, status.window);
+  const late = b.from < status.window.from && status.window.from < b.to;
+  const range = late ? { ...view.range, seconds: null, from: status.window.from } : view.range;
+  const cut = slices(b.to - (late ? status.window.from : b.from), nanosecondsPer(unit) / 1e6);
+  const params = selection({ ...view, range, base: null });
+  params.set("columns", String(cut.columns));
+  params.set("rows", String(cut.rows));
   const answer = useAnswer<HeatmapAnswer>("heatmap", params, app.revision, accept);
   const sum = answer.data ? answer.data.values.reduce((a, v) => a + v[2], 0) : 0;
   const total = answer.data ? { value: sum, base: null, ...clipped(answer.data, app.status) } : null;

@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { heat, type Theme } from "../graph/colors";
 import { type Answer, useAnswer, useDelayed } from "../model/answer";
 import { checkTable, type FunctionTable, type HeatmapAnswer } from "../model/api";
-import { edgeClass, ticks } from "../model/axis";
+import { marks } from "../model/axis";
 import { clock, percent, span, value } from "../model/format";
 import { buildRows, sortRows } from "../model/rows";
 import { fixedRange, selection } from "../model/view";
@@ -45,7 +45,6 @@ export function HeatmapView({ answer }: HeatmapProps) {
     setMarked(null);
     store.go({ range: fixedRange(s.from, s.to), tab });
   };
-  const marks = ticks(data.from, data.to, Math.max(Math.floor(width / 100), 2));
   const box = marked ? across(marked, data.from, data.to) : null;
   const cell = hover && element ? cellAt(data, hover, element) : null;
   const legend = [0.02, 0.15, 0.3, 0.5, 0.75, 1];
@@ -53,6 +52,7 @@ export function HeatmapView({ answer }: HeatmapProps) {
     <div class="heatmap-view">
       <div class="heatmap-top">
         <p class="hint">
+          {view.base && <>The current side, A. </>}
           Each column is {span(data.column_ms)}, bottom to top. Drag, or use the arrow keys with Shift, to mark a range.
           {data.untimed > 0 && (
             <> {value(data.untimed, unit)} came without times of their own and lies in the lowest row.</>
@@ -94,12 +94,8 @@ export function HeatmapView({ answer }: HeatmapProps) {
           )}
         </TimeSelect>
         <div class="heatmap-axis" aria-hidden="true">
-          {marks.map((m) => (
-            <span
-              key={m.at}
-              class={edgeClass((m.at - data.from) / (data.to - data.from))}
-              style={{ left: `${((m.at - data.from) / (data.to - data.from)) * 100}%` }}
-            >
+          {marks(data.from, data.to, width).map((m) => (
+            <span key={m.at} style={{ left: `${m.left}px` }}>
               {m.text}
             </span>
           ))}
@@ -246,7 +242,7 @@ function draw(el: HTMLCanvasElement, data: HeatmapAnswer, size: { width: number;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
   ctx.fillStyle = theme === "light" ? "#f6f7f9" : "#1a1e25";
   ctx.fillRect(0, 0, size.width, size.height);
-  const w = size.width / data.columns;
+  const w = (size.width * data.column_ms) / (data.to - data.from);
   const h = size.height / data.rows;
   const gap = w > 8 && h > 8 ? 1 : 0;
   const most = data.max || 1;
