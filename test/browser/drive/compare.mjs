@@ -27,7 +27,7 @@ async function processes(session, view, p, seen) {
   await session.shot(page, "8-compare");
   // The baseline starts as what is looked at; another process takes the place of this one.
   await view.pick(dialog, "process", p.other);
-  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
   await view.settled();
   seen.processes = await readDiff(session, view, p, "8-diff-processes");
   await session.shot(page, "8-diff-table");

@@ -186,6 +186,7 @@ function host(end, wanted = programs) {
       program.threads.map((thread) =>
         b.attribute({
           "process.executable.name": program.name,
+          "process.executable.path": `/opt/${program.service}/releases/2026-11-18T09-30-00Z/bin/${program.name}`,
           "process.pid": String(pid),
           "thread.name": thread,
           "service.name": program.service,
@@ -304,6 +305,9 @@ function hostile(end) {
     "service.name": hostileNames[0],
     "container.id": "",
     "k8s.pod.name": "A".repeat(5000),
+    ["K".repeat(300)]: "V".repeat(300),
+    "a.key.of.many.parts.that.ends.nowhere.near.here":
+      "a value with many words that does not end either, not even here",
     stop: hostileNames[0],
   });
   const main = b.node(0, b.function("main", "main.c", 1, "native", "app"), 1);

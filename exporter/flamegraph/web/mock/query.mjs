@@ -9,7 +9,7 @@ const short = {
   pod: "k8s.pod.name",
   thread: "thread.name",
 };
-const keys = [...Object.values(short), "frame_type"];
+const usual = [...Object.values(short), "frame_type"];
 
 export class BadRequest extends Error {}
 
@@ -403,7 +403,8 @@ function perFunction(data, self) {
 export function labels(data, params, now) {
   const sel = selection(data, params, now);
   return {
-    labels: keys
+    labels: [...new Set([...usual, ...data.attributes.flatMap((a) => Object.keys(a))])]
+      .filter((key) => key !== "stop")
       .map((key) => {
         const values = new Map();
         visit(

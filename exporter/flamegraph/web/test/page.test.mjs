@@ -376,7 +376,7 @@ test("comparing two processes, live", () =>
     await page.getByRole("button", { name: "Compare" }).click();
     await page.getByRole("checkbox", { name: /^postgres/ }).click();
     await page.waitForSelector(".compare-bar");
-    await page.keyboard.press("Escape");
+    await page.waitForSelector(".popover", { state: "detached" });
     assert.deepEqual(query(page).getAll("base_filter"), ["process.executable.name=postgres"]);
     assert.match(
       await text(page.locator(".compare-bar")),

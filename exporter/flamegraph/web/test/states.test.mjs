@@ -183,6 +183,40 @@ test("hostile names are inert in every view", () =>
     await look("search");
   }));
 
+test("keys and values of filters keep to their columns, however long", () =>
+  open({ scenario: "hostile" }, async (page) => {
+    await drawn(page);
+    for (const [name, width] of [
+      ["Filter", 1440],
+      ["Compare", 1440],
+      ["Filter", 390],
+    ]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.getByRole("button", { name, exact: true }).click();
+      await page.waitForSelector(".picker-keys button");
+      for (const key of await page.locator(".picker-keys button").all()) {
+        await key.click();
+        const over = await page.evaluate(() => {
+          const out = [];
+          const check = (inner, outer) => {
+            const box = document.querySelector(outer).getBoundingClientRect();
+            for (const e of document.querySelectorAll(inner)) {
+              const r = e.getBoundingClientRect();
+              if (r.width > 0 && (r.left < box.left - 1 || r.right > box.right + 1))
+                out.push(`${inner} ${r.left} ${r.right}`);
+            }
+          };
+          check(".picker-keys *", ".picker-keys");
+          check(".picker-values *", ".picker-values");
+          check(".picker", ".popover");
+          return out;
+        });
+        assert.deepEqual(over, [], `${name} ${width}`);
+      }
+      await page.keyboard.press("Escape");
+    }
+  }));
+
 test("what is in the address is inert, too", () =>
   open(
     {
@@ -273,6 +307,24 @@ test("nothing hangs over in a narrow window", () =>
       assert.deepEqual(over, [], tab);
     }
   }));
+
+test("a comparison of two filters has one line", () =>
+  open(
+    {
+      query: `?from=${now - 300_000}&to=${now}&base_from=${now - 600_000}&base_to=${now - 300_000}&process=nginx&process=postgres`,
+    },
+    async (page) => {
+      await drawn(page);
+      const bar = await page.locator(".compare-bar").boundingBox();
+      assert.ok(bar.height < 60, `${bar.height}`);
+      const cut = await page
+        .locator(".compare-bar *")
+        .evaluateAll((all) =>
+          all.filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0).map((e) => e.className),
+        );
+      assert.deepEqual(cut, []);
+    },
+  ));
 
 test("20,000 nodes, 1,000 deep, of 100,000 stacks", () =>
   open({ clock: false, scenario: "huge", query: "?live=0", reducedMotion: "no-preference" }, async (page, mock) => {

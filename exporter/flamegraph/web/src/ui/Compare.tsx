@@ -86,7 +86,10 @@ function ComparePanel({ close }: { close: () => void }) {
       <FilterPicker
         single
         filters={filters}
-        onFilters={(next) => set({ range: view.base?.range ?? null, filters: next })}
+        onFilters={(next) => {
+          set({ range: view.base?.range ?? null, filters: next });
+          close();
+        }}
       />
     </div>
   );
@@ -104,42 +107,52 @@ export function CompareBar({ total, baseTotal }: { total: number | null; baseTot
   const stops = [-1, -0.6, -0.3, 0, 0.3, 0.6, 1].map((v) => diffColor(v, theme));
   const tooOld = baseTotal === 0;
   return (
-    <section class="compare-bar" aria-label="Comparison">
-      <Side name="Current" mark="A" view={view} side={{ range: view.range, filters: view.filters }} total={total} />
-      <span class="compare-with">compared with</span>
-      <Side name="Baseline" mark="B" view={view} side={base} total={baseTotal} />
-      <IconButton icon="swap" label="Swap the two sides" onClick={swap} />
-      <div
-        class="diff-legend"
-        role="img"
-        aria-label="Colours: blue with a triangle down is a smaller share than in the baseline, orange with a triangle up a larger one"
-      >
-        <span>▼ smaller share</span>
-        <span class="diff-scale">
-          {stops.map((c) => (
-            <span key={c} style={{ background: c }} />
-          ))}
-        </span>
-        <span>▲ larger share</span>
-      </div>
-      <label class="compare-widths">
-        Width
-        <select value={view.widths} onChange={(e) => store.adjust({ widths: e.currentTarget.value as View["widths"] })}>
-          <option value="both">both sides</option>
-          <option value="current">current</option>
-          <option value="base">baseline</option>
-        </select>
-      </label>
-      <button type="button" class="button" onClick={() => store.go({ base: null, focus: "", node: "" })}>
-        <Icon name="close" size={12} />
-        Stop comparing
-      </button>
+    <>
+      <section class="compare-bar" aria-label="Comparison">
+        <Side name="Current" mark="A" view={view} side={{ range: view.range, filters: view.filters }} total={total} />
+        <span class="compare-with">compared with</span>
+        <Side name="Baseline" mark="B" view={view} side={base} total={baseTotal} />
+        <IconButton icon="swap" label="Swap the two sides" onClick={swap} />
+        <div
+          class="diff-legend"
+          role="img"
+          aria-label="Colours: blue with a triangle down is a smaller share than in the baseline, orange with a triangle up a larger one"
+          hidden={view.tab === "heatmap"}
+        >
+          <span>
+            ▼ smaller<span class="diff-legend-more"> share</span>
+          </span>
+          <span class="diff-scale">
+            {stops.map((c) => (
+              <span key={c} style={{ background: c }} />
+            ))}
+          </span>
+          <span>
+            ▲ larger<span class="diff-legend-more"> share</span>
+          </span>
+        </div>
+        <label class="compare-widths" hidden={view.tab === "table" || view.tab === "heatmap"}>
+          Width
+          <select
+            value={view.widths}
+            onChange={(e) => store.adjust({ widths: e.currentTarget.value as View["widths"] })}
+          >
+            <option value="both">both sides</option>
+            <option value="current">current</option>
+            <option value="base">baseline</option>
+          </select>
+        </label>
+        <button type="button" class="button compare-stop" onClick={() => store.go({ base: null, focus: "", node: "" })}>
+          <Icon name="close" size={12} />
+          Stop comparing
+        </button>
+      </section>
       {tooOld && (
         <p class="compare-note" role="status">
           <Icon name="warning" size={14} /> The baseline holds no samples: everything looks new.
         </p>
       )}
-    </section>
+    </>
   );
 }
 
@@ -158,13 +171,14 @@ function Side({ name, mark, view, side, total }: SideProps) {
       <span class={`compare-mark compare-mark-${mark}`} aria-hidden="true">
         {mark}
       </span>
-      <div>
+      <div class="compare-text">
         <div class="compare-name">
           {name}
           {total !== null && <span class="compare-total"> {value(total, unit)} = 100%</span>}
         </div>
-        <div class="compare-what">
-          <Name text={filtersText(side.filters)} />, {rangeText(side.range ?? view.range)}
+        <div class="compare-what" title={`${filtersText(side.filters)}, ${rangeText(side.range ?? view.range)}`}>
+          <Name text={`${filtersText(side.filters)},`} />
+          <span> {rangeText(side.range ?? view.range)}</span>
         </div>
       </div>
     </div>

@@ -113,7 +113,7 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
               setSearch("");
             }}
           >
-            {keyName(l.key)}
+            <Name class="picker-key" text={keyName(l.key)} breaks />
             <span class="menu-note">{l.values.length + l.more}</span>
           </button>
         ))}
@@ -141,13 +141,14 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
                   role="checkbox"
                   aria-checked={on}
                   class="picker-value"
-                  aria-label={`${shown}, ${percent(v.total / sum)}`}
+                  title={shown}
+                  aria-label={`${shown}, ${percent(v.total / (sum || 1))}`}
                   onClick={() => toggle(f)}
                 >
                   <span class={`box ${on ? "box-on" : ""}`}>{on && <Icon name="check" size={12} />}</span>
                   <Name class="picker-name" text={shown} />
                   <span class="picker-bar" aria-hidden="true">
-                    <span style={{ width: `${(100 * v.total) / (current.values[0]!.total || 1)}%` }} />
+                    <span style={{ width: `${(100 * v.total) / (sum || 1)}%` }} />
                   </span>
                   <span class="picker-total">{value(v.total, unit)}</span>
                   <span class="picker-share">{percent(v.total / sum)}</span>

@@ -206,11 +206,27 @@ export function Modal(p: { title: string; onClose: () => void; children: Compone
   );
 }
 
+interface NameProps {
+  text: string;
+  class?: string;
+  title?: string;
+  end?: boolean; // where there is no room for all of it, its end is shown
+  breaks?: boolean; // a new line begins behind a slash or a dot rather than within a word
+}
+
 /** Name shows text from a profile: its direction stays its own affair. */
-export function Name({ text, class: c, title }: { text: string; class?: string; title?: string }) {
+export function Name({ text, class: c, title, end, breaks }: NameProps) {
+  if (end) {
+    // A line that runs to the left loses its beginning.
+    return (
+      <span class={`${c ?? ""} name-end`} title={title}>
+        <bdi dir="ltr">{text}</bdi>
+      </span>
+    );
+  }
   return (
     <bdi class={c} dir="ltr" title={title}>
-      {text}
+      {breaks ? text.split(/(?<=[/.])(?=[^/.])/).map((part, i) => (i === 0 ? part : [<wbr key={i} />, part])) : text}
     </bdi>
   );
 }
