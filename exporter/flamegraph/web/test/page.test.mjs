@@ -1,8 +1,7 @@
 // The page in a browser, against the mock collector.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { start } from "../mock/server.mjs";
-import { ask, drawn, find, middle, minutes, now, open, pixels, query, select, text, withBrowser } from "./harness.mjs";
+import { ask, drawn, find, middle, minutes, open, pixels, query, select, text, withBrowser } from "./harness.mjs";
 
 withBrowser();
 
@@ -56,6 +55,19 @@ test("tooltip and details say source, mapping, runtime and values", () =>
     const details = await text(page.locator(".panel-body"));
     for (const part of ["longest_match", "deflate.c:1236", "libz.so.1", "Stack", "nginx", "deflate"])
       assert.ok(details.includes(part), part);
+  }));
+
+test("of a long qualified name the end is shown", () =>
+  open({}, async (page) => {
+    await select(page, "pricing.(*Rules).match");
+    assert.equal(await text(page.locator(".stack-here .stack-name")), "pricing.(*Rules).match");
+    await page.setViewportSize({ width: 390, height: 800 });
+    await page.locator("#tab-table").click();
+    const name = page.locator(".fn-name", { hasText: "github.com/acme/orders/internal/pricing.(*Rules).match" });
+    await name.waitFor();
+    const [box, all] = [await name.boundingBox(), await name.locator("bdi").boundingBox()];
+    assert.ok(all.width > box.width, "there is room for all of it");
+    assert.ok(Math.abs(all.x + all.width - box.x - box.width) < 2, "the end is cut off");
   }));
 
 test("zoom by click, breadcrumbs, back and forward, Escape", () =>
@@ -179,7 +191,16 @@ test("every key that the page promises can be filtered by", () =>
     const keys = await page
       .locator(".picker-keys button")
       .evaluateAll((all) => all.map((b) => b.firstChild.textContent));
-    assert.deepEqual(keys, ["process", "service", "pod", "container", "pid", "thread", "frame type"]);
+    assert.deepEqual(keys, [
+      "process",
+      "service",
+      "pod",
+      "container",
+      "pid",
+      "thread",
+      "frame type",
+      "process.executable.path",
+    ]);
   }));
 
 test("groups: by process, by service, by nothing", () =>
@@ -194,6 +215,22 @@ test("groups: by process, by service, by nothing", () =>
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
     assert.doesNotMatch(await page.locator(".flame-cursor").getAttribute("aria-label"), /^(java|orders-api|node)/);
+  }));
+
+test("a bar of the table is as long as the share of the total", () =>
+  open({ query: "?tab=table" }, async (page) => {
+    await page.waitForSelector("tbody .cell-bar");
+    const all = await page.locator("tbody .cell").evaluateAll((cells) =>
+      cells.slice(0, 40).map((c) => {
+        const bar = c.querySelector(".cell-bar");
+        return {
+          share: Number.parseFloat(c.querySelector(".cell-share").textContent),
+          length: (100 * bar.firstChild.getBoundingClientRect().width) / bar.getBoundingClientRect().width,
+        };
+      }),
+    );
+    assert.ok(all.length > 20);
+    for (const { share, length } of all) assert.ok(Math.abs(share - length) < 1.6, `${share} ${length}`);
   }));
 
 test("the table: sorting, keys, ways on", () =>
@@ -334,127 +371,6 @@ test("a typed range, and one that makes no sense", () =>
     await page.getByRole("button", { name: "Show this range" }).click();
     assert.deepEqual([query(page).get("from"), query(page).get("to")], [String(minutes(-5)), String(minutes(-3.5))]);
   }));
-
-test("comparing with the time before", () =>
-  open({}, async (page, mock) => {
-    await drawn(page);
-    await page.getByRole("button", { name: "Compare" }).click();
-    await page.getByRole("button", { name: "The 5 min before" }).click();
-    await page.waitForSelector(".compare-bar");
-    const q = `from=${minutes(-5)}&to=${now}&base_from=${minutes(-10)}&base_to=${minutes(-5)}`;
-    assert.equal(decodeURIComponent(new URL(page.url()).search), `?${q}&base_filter=frame_type!=-`);
-    const bar = await text(page.locator(".compare-bar"));
-    assert.match(
-      bar,
-      /A Current .*= 100% everything, 14:01:00 – 14:06:00 compared with B Baseline .*= 100% everything, 13:56:00 – 14:01:00/,
-    );
-    const cursor = await select(page, "backtrack");
-    const at = await middle(cursor);
-    await page.mouse.move(at.x, at.y);
-    const tip = await text(page.locator(".tooltip"));
-    const a = await ask(mock, `table?${q}&search=backtrack`);
-    const share = (v, sum) => `${((100 * v) / sum).toFixed(1)}%`;
-    const self = new RegExp(`Self ${share(a.self[0], a.total)} .* ${share(a.base_self[0], a.base_total)} .* \\+`);
-    assert.match(tip, self);
-    assert.match(await cursor.getAttribute("aria-label"), /baseline/);
-    await page.locator("#tab-table").click();
-    await page.getByRole("button", { name: "Δ self" }).click();
-    await page.waitForFunction(() => document.querySelector("tbody .diff-pill")?.textContent.startsWith("▲"));
-    await page.getByRole("button", { name: "Swap the two sides" }).click();
-    await page.waitForFunction(
-      (t) => location.search.includes(`?from=${t}`) || location.search.includes(`&from=${t}`),
-      minutes(-10),
-    );
-    await page.getByRole("button", { name: "Stop comparing" }).click();
-    await page.waitForSelector(".compare-bar", { state: "detached" });
-    assert.equal(query(page).get("base_from"), null);
-  }));
-
-test("comparing two processes, live", () =>
-  open({ query: "?live=1&seconds=300&process=nginx" }, async (page) => {
-    await drawn(page);
-    await page.getByRole("button", { name: "Compare" }).click();
-    await page.getByRole("checkbox", { name: /^postgres/ }).click();
-    await page.waitForSelector(".compare-bar");
-    await page.waitForSelector(".popover", { state: "detached" });
-    assert.deepEqual(query(page).getAll("base_filter"), ["process.executable.name=postgres"]);
-    assert.match(
-      await text(page.locator(".compare-bar")),
-      /process nginx, last 5 min compared with .*process postgres, last 5 min/,
-    );
-    // The timeline has a strip for each of them, with its own data.
-    const lanes = page.locator(".timeline-lane");
-    assert.equal(await lanes.count(), 2);
-    assert.deepEqual(await page.locator(".timeline-letter").allInnerTexts(), ["A", "B"]);
-    const strips = await lanes.locator("canvas").evaluateAll((all) =>
-      all.map((c) => {
-        const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
-        return data.filter((v, i) => i % 4 === 3 && v > 0).length;
-      }),
-    );
-    assert.ok(strips[0] > 1000 && strips[1] > 1000 && strips[0] !== strips[1], strips.join());
-    assert.equal(await page.locator(".live").getAttribute("aria-pressed"), "true");
-  }));
-
-test("a baseline is marked on the timeline", () =>
-  open({}, async (page) => {
-    await drawn(page);
-    await page.getByRole("button", { name: "Compare" }).click();
-    await page.getByRole("button", { name: /mark on the timeline/ }).click();
-    const b = await page.getByRole("slider", { name: /range to compare with/ }).boundingBox();
-    await page.mouse.move(b.x + 2, b.y + 10);
-    await page.mouse.down();
-    await page.mouse.move(b.x + b.width / 3, b.y + 10, { steps: 3 });
-    await page.mouse.up();
-    await page.waitForSelector(".compare-bar");
-    assert.deepEqual(
-      [query(page).get("base_from"), query(page).get("base_to")],
-      [String(minutes(-15)), String(minutes(-10))],
-    );
-  }));
-
-test("the link restores exactly this view", async () => {
-  const mock = await start({ now });
-  try {
-    let link;
-    let before;
-    const look = async (page) => {
-      await drawn(page);
-      await page.waitForSelector(".crumb-here");
-      await page.waitForFunction(() => /%/.test(document.getElementById("search-result").textContent));
-      return {
-        pixels: await pixels(page),
-        crumbs: await text(page.locator(".crumbs")),
-        panel: await text(page.locator(".panel")),
-        chips: await text(page.locator(".filters")),
-        search: await page.inputValue("#search"),
-        found: await text(page.locator("#search-result")),
-        compare: await text(page.locator(".compare-bar")),
-        theme: await page.evaluate(() => document.documentElement.dataset.theme),
-      };
-    };
-    await open({ mock, query: "?filter=process.executable.name!=java&theme=dark&flip=1" }, async (page) => {
-      await drawn(page);
-      await page.getByRole("button", { name: "Compare" }).click();
-      await page.getByRole("button", { name: "The 5 min before" }).click();
-      await page.waitForSelector(".compare-bar");
-      const cursor = await select(page, "ngx_http_process_request_line");
-      const at = await middle(cursor);
-      await page.mouse.click(at.x, at.y);
-      await select(page, "deflate");
-      await page.mouse.move(5, 5);
-      before = await look(page);
-      await page.getByRole("button", { name: "Link" }).click();
-      link = await page.getByRole("textbox", { name: "This view, exactly these data" }).inputValue();
-    });
-    await open({ mock, query: new URL(link).search }, async (page) => {
-      await page.mouse.move(5, 5);
-      assert.deepEqual(await look(page), before);
-    });
-  } finally {
-    await mock.close();
-  }
-});
 
 test("back and forward go through tabs", () =>
   open({}, async (page) => {

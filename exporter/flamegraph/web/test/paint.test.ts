@@ -11,7 +11,7 @@ import {
   typeColor,
   typeOf,
 } from "../src/graph/colors";
-import { depthAt, Labels, looks, Ruler, rowHeight, rowTop } from "../src/graph/paint";
+import { depthAt, faded, Labels, looks, Ruler, rowHeight, rowTop } from "../src/graph/paint";
 import type { Tree } from "../src/graph/tree";
 
 const themes: Theme[] = ["light", "dark"];
@@ -32,6 +32,13 @@ test("text on every frame can be read", () => {
     }
     for (let v = -1; v <= 1; v += 0.1)
       assert.ok(contrast(diffColor(v, theme), looks[theme].text) >= 4.5, `${theme} ${v}`);
+    for (let v = -1; v <= 1; v += 0.1) {
+      const under = parse(looks[theme].background);
+      const mixed = parse(diffColor(v, theme)).map((c, i) => Math.round(c * faded + under[i]! * (1 - faded)));
+      const hex = `#${mixed.map((c) => c.toString(16).padStart(2, "0")).join("")}`;
+      const c = contrast(hex, looks[theme].fadedText);
+      assert.ok(c >= 4.5, `${theme} ${v}, faded: ${c}`);
+    }
     const pale = contrast(looks[theme].dimmed, looks[theme].dimmedText);
     assert.ok(pale >= 4.5, `${theme}: ${pale}`);
   }
@@ -121,13 +128,20 @@ test("text is cut to its room", () => {
 });
 
 test("a label is the longest form that has room", () => {
-  const tree = { names: ["org.acme.CartController.checkout"], functions: { type: ["jvm"] } } as unknown as Tree;
+  const tree = {
+    names: ["org.acme.CartController.checkout"],
+    functions: { type: ["jvm"] },
+    apart: [""],
+  } as unknown as Tree;
   const labels = new Labels(tree, new Ruler(() => 1));
   assert.equal(labels.fit(0, 100), "org.acme.CartController.checkout");
   assert.equal(labels.fit(0, 25), "CartController.checkout");
   assert.equal(labels.fit(0, 18), "CartContr…checkout");
   assert.equal(labels.fit(0, 10), "checkout");
   assert.equal(labels.fit(0, 6), "check…");
+  const twin = { names: ["malloc"], functions: { type: ["native"] }, apart: ["libjemalloc.so.2"] } as unknown as Tree;
+  assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 25), "malloc [libjemalloc.so.2]");
+  assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 24), "malloc");
 });
 
 test("rows and depths are each other's inverse", () => {

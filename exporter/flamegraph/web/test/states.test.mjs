@@ -293,20 +293,26 @@ test("names, roles and contrast, light and dark", async (t) => {
   }
 });
 
-test("nothing hangs over in a narrow window", () =>
-  open({ viewport: { width: 900, height: 700 } }, async (page) => {
-    await drawn(page);
-    for (const tab of tabs) {
-      await page.locator(`#tab-${tab}`).click();
-      await page.waitForTimeout(150);
-      const over = await page.evaluate(() =>
-        [...document.querySelectorAll(".header *, .toolbar *, .tabs-row *, .compare-bar *")]
-          .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".visually-hidden"))
-          .map((e) => e.className),
-      );
-      assert.deepEqual(over, [], tab);
-    }
-  }));
+for (const [width, height] of [
+  [900, 700],
+  [390, 844],
+])
+  test(`nothing hangs over in a window of ${width}`, () =>
+    open({ viewport: { width, height } }, async (page) => {
+      await drawn(page);
+      for (const name of ["Compare", "Export", "Link", "Healthy"])
+        assert.ok(await page.getByRole("button", { name, exact: true }).isVisible(), name);
+      for (const tab of tabs) {
+        await page.locator(`#tab-${tab}`).click();
+        await page.waitForTimeout(150);
+        const over = await page.evaluate(() =>
+          [...document.querySelectorAll(".header *, .toolbar *, .tabs-row *, .compare-bar *, thead *, .heatmap-view *")]
+            .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".visually-hidden"))
+            .map((e) => e.className),
+        );
+        assert.deepEqual(over, [], tab);
+      }
+    }));
 
 test("a comparison of two filters has one line", () =>
   open(

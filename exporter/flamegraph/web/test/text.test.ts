@@ -60,6 +60,12 @@ test("qualified names are cut where they can be", () => {
     "(*Rules).match",
     "match",
   ]);
+  const go = (name: string) => shorten(name, "go").slice(-2);
+  assert.deepEqual(go("net/http.(*Server).Serve.gowrap3"), ["(*Server).Serve.gowrap3", "Serve.gowrap3"]);
+  assert.deepEqual(go("net/http.serverHandler.ServeHTTP"), ["serverHandler.ServeHTTP", "ServeHTTP"]);
+  assert.deepEqual(go("internal/worker.(*Pool[...]).runLocked"), ["(*Pool[...]).runLocked", "runLocked"]);
+  assert.deepEqual(go("acme/jobs.run.func1"), ["jobs.run.func1", "run.func1"]);
+  assert.deepEqual(go("runtime.goexit"), ["runtime.goexit", "goexit"]);
   assert.equal(shorten("main.f[go.shape.struct { x/y.T }]", "go")[0], "main.f[go.shape.struct { x/y.T }]");
   assert.deepEqual(shorten("java.util.HashMap.getNode", "jvm"), [
     "java.util.HashMap.getNode",

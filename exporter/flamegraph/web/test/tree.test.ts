@@ -15,6 +15,7 @@ import {
   withoutRoot,
 } from "../src/graph/tree";
 import { checkFlame, checkTable, type Flame, type FunctionTable } from "../src/model/api";
+import { apart } from "../src/model/names";
 import { buildRows, sortRows } from "../src/model/rows";
 
 // all(10) > main(10) > [a(6) > [b(2)], c(3)]; all > kernel part is self.
@@ -229,4 +230,32 @@ test("rows of the table", () => {
   const bad = functionTable();
   bad.self.pop();
   assert.throws(() => checkTable(bad), /makes no sense/);
+});
+
+test("functions of one name are told apart", () => {
+  const f = (all: [name: string, mapping: string, file: string, type?: string][]) =>
+    apart({
+      key: all.map((_, i) => String(i)),
+      name: all.map((x) => x[0]),
+      system_name: all.map(() => ""),
+      file: all.map((x) => x[2]),
+      line: all.map(() => 0),
+      type: all.map((x) => x[3] ?? "native"),
+      mapping: all.map((x) => x[1]),
+      match: all.map(() => false),
+    });
+  assert.deepEqual(
+    f([
+      ["malloc", "/usr/lib/libc.so.6", "malloc.c"],
+      ["free", "/usr/lib/libc.so.6", "malloc.c"],
+      ["malloc", "/opt/lib/libjemalloc.so.2", "jemalloc.c"],
+      ["read", "/a/app", "x/io.c"],
+      ["read", "/b/app", "y/net.c"],
+      ["same", "/a/app", "a.c"],
+      ["same", "/b/app", "a.c"],
+      ["malloc", "", "", "group"],
+      ["malloc", "", ""],
+    ]),
+    ["libc.so.6", "", "libjemalloc.so.2", "io.c", "net.c", "", "", "", ""],
+  );
 });

@@ -7,6 +7,8 @@ import { change, first, isFunction, type Tree } from "./tree";
 export const rowHeight = 20;
 const narrowest = 0.7; // px; below, frames are drawn together
 const labelFrom = 22; // px; below, no text
+/** How much of a difference's colour is left where a search finds nothing. */
+export const faded = 0.3;
 
 export interface Look {
   theme: Theme;
@@ -14,6 +16,7 @@ export interface Look {
   text: string;
   dimmed: string;
   dimmedText: string;
+  fadedText: string;
   crowd: string;
   match: string;
   font: string;
@@ -26,6 +29,7 @@ export const looks: Record<Theme, Omit<Look, "font">> = {
     text: "#14171c",
     dimmed: "#eceef2",
     dimmedText: "#5f6875",
+    fadedText: "#4b5463",
     crowd: "#c4c9d2",
     match: "#a3269b",
   },
@@ -35,6 +39,7 @@ export const looks: Record<Theme, Omit<Look, "font">> = {
     text: "#000000",
     dimmed: "#272c36",
     dimmedText: "#98a1b0",
+    fadedText: "#c3cad6",
     crowd: "#434b59",
     match: "#f08be6",
   },
@@ -88,10 +93,10 @@ export class Labels {
   fit(fn: number, width: number): string {
     let all = this.variants[fn];
     if (!all) {
-      all = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!).map((text) => ({
-        text,
-        width: this.ruler.length(text),
-      }));
+      const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!);
+      const where = this.tree.apart[fn];
+      if (where) names.unshift(`${names[0]!} [${where}]`);
+      all = names.map((text) => ({ text, width: this.ruler.length(text) }));
       this.variants[fn] = all;
     }
     const at = all.findIndex((v) => v.width <= width);
@@ -101,7 +106,7 @@ export class Labels {
     const longer = at > 0 ? all[at - 1]! : end;
     if (end.width > 0.6 * width || !longer.text.endsWith(end.text)) return end.text;
     const head = this.ruler.fit(longer.text.slice(0, -end.text.length), width - end.width);
-    return head.length < 4 ? end.text : head + end.text;
+    return head.length < 6 ? end.text : head + end.text;
   }
 }
 
@@ -226,8 +231,11 @@ function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: nu
   const above = n < s.focus && t.end[n]! > s.focus;
   // A gap between neighbours only where it does not eat the frame.
   const w = width > 3 ? width - 1 : width;
-  ctx.fillStyle = pale ? look.dimmed : s.palette.fill(n);
-  if (above) ctx.globalAlpha = 0.55;
+  // A difference keeps its colour: what is looked for is compared with what is around it.
+  const fade = pale && t.baseTotal !== null;
+  ctx.fillStyle = pale && !fade ? look.dimmed : s.palette.fill(n);
+  if (fade) ctx.globalAlpha = faded;
+  else if (above) ctx.globalAlpha = 0.55;
   ctx.fillRect(left, y, w, rowHeight - 1);
   ctx.globalAlpha = 1;
   if (matched) {
@@ -235,12 +243,12 @@ function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: nu
     ctx.fillRect(left, y + rowHeight - 4, w, 3);
   }
   if (width < labelFrom) return;
-  const mark = t.baseTotal && !pale ? sign(s.palette.change(n)) : "";
+  const mark = t.baseTotal ? sign(s.palette.change(n)) : "";
   const room = w - 8;
   const label = mark + s.labels.fit(fn, mark ? room - 14 : room);
   if (label === mark && mark !== "" && room < 10) return;
-  ctx.fillStyle = pale || (above && look.theme === "dark") ? look.dimmedText : look.text;
-  if (above && look.theme === "dark") ctx.fillStyle = "#e3e7ee";
+  ctx.fillStyle = fade ? look.fadedText : pale ? look.dimmedText : look.text;
+  if (above && !pale && look.theme === "dark") ctx.fillStyle = "#e3e7ee";
   ctx.fillText(label, left + 4, y + rowHeight / 2);
 }
 

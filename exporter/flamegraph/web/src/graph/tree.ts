@@ -1,11 +1,9 @@
 // The tree of a flame graph in columns, laid out: pure values that drawing, keys and search work on.
 import type { Flame, FunctionColumns } from "../model/api";
+import { apart, isFunction } from "../model/names";
 import { clean } from "../model/text";
 
-/** isFunction is false for the types of the root and of groups: the processes whose stacks are below them. */
-export function isFunction(type: string): boolean {
-  return type !== "root" && type !== "group";
-}
+export { isFunction };
 
 export type Widths = "both" | "current" | "base";
 
@@ -27,6 +25,7 @@ export interface Tree {
   levels: Int32Array[]; // nodes by depth, left to right
   functions: FunctionColumns;
   names: string[]; // safe to show
+  apart: string[]; // by function: what tells it from others of its name
   sum: number;
   baseSum: number;
   unit: string;
@@ -78,6 +77,7 @@ export function buildTree(a: Flame, widths: Widths): Tree {
     levels: [],
     functions: a.functions,
     names: a.functions.name.map((name) => clean(name)),
+    apart: apart(a.functions),
     sum: a.total,
     baseSum: a.base_total,
     unit: a.unit,

@@ -1,6 +1,7 @@
 // The rows of the table of functions: values, shares and their order.
 import type { Match } from "../graph/tree";
 import type { FunctionTable } from "./api";
+import { apart } from "./names";
 import { clean, source } from "./text";
 import type { SortKey } from "./view";
 
@@ -8,6 +9,7 @@ export interface Row {
   key: string;
   at: number; // in the columns of the answer
   name: string;
+  apart: string; // what tells it from others of its name
   source: string;
   type: string;
   self: number;
@@ -25,6 +27,7 @@ export function buildRows(t: FunctionTable, match: Match | null): Row[] {
   const out: Row[] = [];
   const sum = t.total || 1;
   const baseSum = t.base_total || 1;
+  const where = apart(f);
   const diff = t.base_self.length === f.key.length;
   for (let i = 0; i < f.key.length; i++) {
     if (match && !match(f, i)) continue;
@@ -36,6 +39,7 @@ export function buildRows(t: FunctionTable, match: Match | null): Row[] {
       key: f.key[i]!,
       at: i,
       name: clean(f.name[i]!, 200),
+      apart: where[i]!,
       source: source(f.file[i]!.slice(0, 400), f.line[i]!),
       type: f.type[i]!,
       self,

@@ -48,8 +48,10 @@ export function shorten(name: string, type: string): string[] {
     const slash = name.lastIndexOf("/", name.includes("[") ? name.indexOf("[") : name.length);
     const base = name.slice(slash + 1);
     add(base);
-    add(base.slice(base.indexOf(".") + 1));
-    const method = /\)\.([^.()[\]]+)$/.exec(base);
+    const own = base.slice(base.indexOf(".") + 1);
+    add(own);
+    // Behind the receiver; f.func1 has none, its number says nothing alone.
+    const method = /^(?:\(\*?[^()]+\)|[^.()[\]]+)\.(?!(?:func|gowrap|deferwrap)?\d)(.+)$/.exec(own);
     if (method) add(method[1]!);
   } else if (type === "jvm" || type === "dotnet") {
     const parts = name.split(".");
@@ -62,6 +64,11 @@ export function shorten(name: string, type: string): string[] {
     add(parts.slice(-1).join("::"));
   }
   return out;
+}
+
+/** endsMatter tells the languages whose names begin with where a function is and end with what it is. */
+export function endsMatter(type: string): boolean {
+  return type === "go" || type === "jvm" || type === "dotnet";
 }
 
 /** brief is the longest of a name's forms with at most so many characters, or the shortest there is. */

@@ -4,7 +4,7 @@ import { diffColor, type Theme, typeColor, typeLabel } from "../graph/colors";
 import type { Place } from "../graph/FlameGraph";
 import { change, isFunction, path, type Tree } from "../graph/tree";
 import { factor, percent, points, samples, type Unit, value } from "../model/format";
-import { clean, source } from "../model/text";
+import { brief, clean, endsMatter, source } from "../model/text";
 import { menuKeys, Name } from "./common";
 import { Icon, type IconName } from "./icons";
 
@@ -31,6 +31,7 @@ export function describe(t: Tree, node: number, unit: Unit): string {
   const total = t.total[node]!;
   const out = [f.name];
   if (isFunction(f.type)) out.push(typeName(f.type));
+  if (t.apart[t.fn[node]!]) out.push(`in ${t.apart[t.fn[node]!]}`);
   out.push(`${percent(total / (t.sum || 1))} of the total, ${value(total, unit)}`);
   out.push(`itself ${percent(t.self[node]! / (t.sum || 1))}`);
   if (t.baseTotal) out.push(`baseline ${percent(t.baseTotal[node]! / (t.baseSum || 1))}`);
@@ -141,7 +142,7 @@ function Where({ tree, node, theme }: FrameProps) {
   const f = facts(tree, node);
   return (
     <>
-      {f.source && <Name class="frame-source" text={f.source} />}
+      {f.source && <Name class="frame-source" text={f.source} breaks />}
       {isFunction(f.type) && (
         <div class="frame-type">
           <Swatch type={f.type} theme={theme} />
@@ -149,7 +150,7 @@ function Where({ tree, node, theme }: FrameProps) {
           {f.mapping && f.mapping !== "kernel" && (
             <>
               <span aria-hidden="true">·</span>
-              <Name text={f.mapping} />
+              <Name class="frame-mapping" text={f.mapping} breaks />
             </>
           )}
         </div>
@@ -238,7 +239,12 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
                   }}
                   aria-hidden="true"
                 />
-                <Name text={t.names[t.fn[n]!]!} />
+                <Name
+                  class="stack-name"
+                  title={t.names[t.fn[n]!]!}
+                  text={brief(t.names[t.fn[n]!]!, t.functions.type[t.fn[n]!]!, 34)}
+                  end={endsMatter(t.functions.type[t.fn[n]!]!)}
+                />
                 <span class="stack-share">{percent(t.total[n]! / (t.sum || 1))}</span>
               </button>
             </li>
@@ -343,11 +349,19 @@ export function Breadcrumbs({ tree, focus, onZoom }: CrumbsProps) {
               <span class="crumb-more">{all.length - 5} more</span>
             ) : n === focus ? (
               <span aria-current="location" class="crumb-here">
-                <Name text={tree.names[tree.fn[n]!]!} />
+                <Name
+                  class="crumb-text"
+                  text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 40)}
+                  end={endsMatter(tree.functions.type[tree.fn[n]!]!)}
+                />
               </span>
             ) : (
               <button type="button" class="crumb" onClick={() => onZoom(n)}>
-                <Name text={tree.names[tree.fn[n]!]!} />
+                <Name
+                  class="crumb-text"
+                  text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 40)}
+                  end={endsMatter(tree.functions.type[tree.fn[n]!]!)}
+                />
               </button>
             )}
           </li>

@@ -5,7 +5,7 @@ import { useAnswer } from "../model/answer";
 import { checkFlame, checkTable, type Flame, type FunctionTable, type Label } from "../model/api";
 import { count, percent, points } from "../model/format";
 import { buildRows } from "../model/rows";
-import { brief } from "../model/text";
+import { brief, endsMatter } from "../model/text";
 import { selection, treeParams } from "../model/view";
 import { IconButton, Name } from "../ui/common";
 import { useApp } from "../ui/context";
@@ -180,11 +180,12 @@ function Hottest() {
     () => (data ? buildRows(data, null).filter((r) => !view.base || Math.abs(r.selfDiff) > 0.00005) : []),
     [data, view.base],
   );
-  const most = rows.reduce((a, r) => Math.max(a, view.base ? Math.abs(r.selfDiff) : r.selfShare), 0) || 1;
+  // A share is one of all; changes are drawn beside each other, the largest as wide as there is room.
+  const most = view.base ? rows.reduce((a, r) => Math.max(a, Math.abs(r.selfDiff)), 0) || 1 : 1;
   return (
     <>
       <p class="hint">Click a frame to zoom in; its source, values and callers are shown here.</p>
-      <h3>{view.base ? "Largest changes" : "Hottest functions"}</h3>
+      <h3>{view.base ? "Largest changes of self" : "Hottest functions, by self"}</h3>
       <ol class="hottest">
         {rows.map((r) => (
           <li key={r.key}>
@@ -194,11 +195,17 @@ function Hottest() {
               onClick={() => store.go({ search: data!.functions.name[r.at]!.slice(0, 200) })}
             >
               <Swatch type={r.type} theme={theme} />
-              <Name class="hottest-name" text={brief(r.name, r.type, 32)} />
-              <span class="hottest-share">
-                {view.base ? `${r.selfDiff < 0 ? "▼" : "▲"} ${points(r.selfDiff)}` : percent(r.selfShare)}
+              <span class="hottest-name">
+                <Name class="hottest-text" text={brief(r.name, r.type, 34)} end={endsMatter(r.type)} />
+                {r.apart && <Name class="fn-apart" text={r.apart} />}
               </span>
-              <span class="hottest-bar" aria-hidden="true">
+              <span class="hottest-share">
+                {view.base ? `${r.selfDiff < 0 ? "▼" : "▲"} ${points(r.selfDiff)} pp` : percent(r.selfShare)}
+              </span>
+              <span
+                class={`hottest-bar ${view.base ? (r.selfDiff < 0 ? "hottest-less" : "hottest-more") : ""}`}
+                aria-hidden="true"
+              >
                 <span style={{ width: `${(100 * (view.base ? Math.abs(r.selfDiff) : r.selfShare)) / most}%` }} />
               </span>
             </button>

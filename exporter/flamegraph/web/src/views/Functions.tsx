@@ -6,7 +6,7 @@ import { useAnswer } from "../model/answer";
 import { checkTable, type FunctionTable } from "../model/api";
 import { count, factor, percent, points, value } from "../model/format";
 import { buildRows, type Row, sortRows } from "../model/rows";
-import { brief } from "../model/text";
+import { brief, endsMatter } from "../model/text";
 import { type SortKey, treeParams } from "../model/view";
 import { Name } from "../ui/common";
 import { useApp } from "../ui/context";
@@ -97,7 +97,7 @@ export function Functions(p: FunctionsProps) {
     return (
       <th
         scope="col"
-        class={numeric ? "num" : ""}
+        class={numeric ? `num num-${key}` : ""}
         aria-sort={on ? (view.ascending !== (key === "name") ? "ascending" : "descending") : "none"}
       >
         <button
@@ -116,8 +116,6 @@ export function Functions(p: FunctionsProps) {
       </th>
     );
   };
-  const mostSelf = useMemo(() => rows.reduce((a, r) => Math.max(a, r.selfShare), 0), [rows]);
-  const mostTotal = useMemo(() => rows.reduce((a, r) => Math.max(a, r.totalShare), 0), [rows]);
   return (
     <div
       ref={box}
@@ -132,17 +130,36 @@ export function Functions(p: FunctionsProps) {
         <thead>
           <tr aria-rowindex={1}>
             {head("name", "Function", "Sort by name", false)}
-            {head("self", "Self", "Sort by own value: what was spent in the function itself")}
+            {head(
+              "self",
+              "Self",
+              "Sort by own value: what was spent in the function itself. Shares are of all that is selected",
+            )}
             {diff && !p.compact && (
               <th scope="col" class="num num-base">
                 Self, baseline
               </th>
             )}
-            {diff && head("diff", "Δ self", "Sort by the difference of own shares, in percentage points")}
-            {!p.compact && head("total", "Total", "Sort by total: the function and all that it calls")}
-            {p.compact && !diff && head("total", "Total", "Sort by total: the function and all that it calls")}
+            {diff && head("diff", "Δ self", "Sort by the difference of own shares, in percentage points (pp)")}
+            {!p.compact &&
+              head(
+                "total",
+                "Total",
+                "Sort by total: the function and all that it calls. Shares are of all that is selected",
+              )}
+            {p.compact &&
+              !diff &&
+              head(
+                "total",
+                "Total",
+                "Sort by total: the function and all that it calls. Shares are of all that is selected",
+              )}
             {diff && !p.compact && (
-              <th scope="col" class="num">
+              <th
+                scope="col"
+                class="num num-diff num-diff-total"
+                title="The difference of total shares, in percentage points (pp)"
+              >
                 Δ total
               </th>
             )}
@@ -167,7 +184,13 @@ export function Functions(p: FunctionsProps) {
                 <div class="fn-cell">
                   <Swatch type={r.type} theme={theme} />
                   <span class="visually-hidden">{typeName(r.type)}: </span>
-                  <Name class="fn-name" title={r.name} text={p.compact ? brief(r.name, r.type, 36) : r.name} />
+                  <Name
+                    class="fn-name"
+                    title={r.name}
+                    text={p.compact ? brief(r.name, r.type, 34) : r.name}
+                    end={endsMatter(r.type)}
+                  />
+                  {r.apart && <Name class="fn-apart" text={r.apart} />}
                   {!p.compact && r.source && <Name class="fn-source" text={r.source} />}
                   <span class="fn-actions">
                     {!p.compact && (
@@ -195,20 +218,20 @@ export function Functions(p: FunctionsProps) {
                   </span>
                 </div>
               </td>
-              <Cell share={r.selfShare} most={mostSelf} text={value(r.self, unit)} bar={!p.compact} />
+              <Cell share={r.selfShare} text={value(r.self, unit)} bar={!p.compact} />
               {diff && !p.compact && (
                 <Cell
                   share={p.answer.data!.base_total ? r.baseSelf / p.answer.data!.base_total : 0}
-                  most={0}
                   text={value(r.baseSelf, unit)}
                   bar={false}
+                  base
                 />
               )}
               {diff && <Diff diff={r.selfDiff} now={r.self} base={r.baseSelf} data={p.answer.data!} />}
-              {!(p.compact && diff) && (
-                <Cell share={r.totalShare} most={mostTotal} text={value(r.total, unit)} bar={!p.compact} />
+              {!(p.compact && diff) && <Cell share={r.totalShare} text={value(r.total, unit)} bar={!p.compact} />}
+              {diff && !p.compact && (
+                <Diff total diff={r.totalDiff} now={r.total} base={r.baseTotal} data={p.answer.data!} />
               )}
-              {diff && !p.compact && <Diff diff={r.totalDiff} now={r.total} base={r.baseTotal} data={p.answer.data!} />}
             </tr>
           ))}
           {last < rows.length && (
@@ -233,14 +256,14 @@ export function Functions(p: FunctionsProps) {
   );
 }
 
-/** Cell is a share with its value; the bar is as long as the biggest of the column lets it be. */
-function Cell({ share, most, text, bar }: { share: number; most: number; text: string; bar: boolean }) {
+/** Cell is a share with its value; a full bar is all that is selected. */
+function Cell({ share, text, bar, base }: { share: number; text: string; bar: boolean; base?: boolean }) {
   return (
-    <td class="num">
-      <span class={`cell ${most === 0 ? "cell-base" : ""}`}>
+    <td class="num" title={`${percent(share)} of all that is ${base ? "in the baseline" : "selected"}: ${text}`}>
+      <span class={`cell ${base ? "cell-base" : ""}`}>
         {bar && (
           <span class="cell-bar" aria-hidden="true">
-            <span style={{ width: `${Math.min((share / (most || 1)) * 100, 100)}%` }} />
+            <span style={{ width: `${Math.min(share * 100, 100)}%` }} />
           </span>
         )}
         <span class="cell-share">{percent(share)}</span>
@@ -250,11 +273,19 @@ function Cell({ share, most, text, bar }: { share: number; most: number; text: s
   );
 }
 
-function Diff({ diff, now, base, data }: { diff: number; now: number; base: number; data: FunctionTable }) {
+interface DiffProps {
+  diff: number;
+  now: number;
+  base: number;
+  data: FunctionTable;
+  total?: boolean;
+}
+
+function Diff({ diff, now, base, data, total }: DiffProps) {
   const { theme } = useApp();
   const c = change(now, data.total, base, data.base_total);
   return (
-    <td class="num">
+    <td class={`num diff-cell ${total ? "diff-cell-total" : ""}`}>
       <span class="diff-pill" style={{ background: diffColor(c, theme) }}>
         {Math.abs(c) < 0.08 ? "" : c > 0 ? "▲ " : "▼ "}
         {points(diff)}

@@ -205,6 +205,7 @@ function Hottest({ marked, all }: { marked: Span; all: Span }) {
               >
                 <Swatch type={r.type} theme={theme} />
                 <Name text={r.name} />
+                {r.apart && <Name class="fn-apart" text={r.apart} />}
               </button>
             </td>
             <td class="num">{value(r.self, unit)}</td>
