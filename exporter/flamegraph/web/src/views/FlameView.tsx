@@ -177,7 +177,7 @@ function Hottest() {
   if (view.base) params.set("sort", "diff");
   const { data } = useAnswer<FunctionTable>("table", params, revision, checkTable);
   const rows = useMemo(
-    () => (data ? buildRows(data, null).filter((r) => !view.base || Math.abs(r.selfDiff) > 0.00005) : []),
+    () => (data ? buildRows(data, null).filter((r) => (view.base ? Math.abs(r.selfDiff) > 0.00005 : r.self > 0)) : []),
     [data, view.base],
   );
   // A share is one of all; changes are drawn beside each other, the largest as wide as there is room.
@@ -185,7 +185,7 @@ function Hottest() {
   return (
     <>
       <p class="hint">Click a frame to zoom in; its source, values and callers are shown here.</p>
-      <h3>{view.base ? "Largest changes of self" : "Hottest functions, by self"}</h3>
+      <h3>{view.base ? "Largest changes of self, in points of the share" : "Hottest functions, by self"}</h3>
       <ol class="hottest">
         {rows.map((r) => (
           <li key={r.key}>
@@ -200,7 +200,7 @@ function Hottest() {
                 {r.apart && <Name class="fn-apart" text={r.apart} />}
               </span>
               <span class="hottest-share">
-                {view.base ? `${r.selfDiff < 0 ? "▼" : "▲"} ${points(r.selfDiff)} pp` : percent(r.selfShare)}
+                {view.base ? `${r.selfDiff < 0 ? "▼" : "▲"} ${points(r.selfDiff)}` : percent(r.selfShare)}
               </span>
               <span
                 class={`hottest-bar ${view.base ? (r.selfDiff < 0 ? "hottest-less" : "hottest-more") : ""}`}
