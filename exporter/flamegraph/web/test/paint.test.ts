@@ -139,9 +139,13 @@ test("a label is the longest form that has room", () => {
   assert.equal(labels.fit(0, 18), "CartContr…checkout");
   assert.equal(labels.fit(0, 10), "checkout");
   assert.equal(labels.fit(0, 6), "check…");
+  const go = { names: ["github.com/acme/codeflow.Find"], functions: { type: ["go"] }, apart: [""] } as unknown as Tree;
+  assert.equal(new Labels(go, new Ruler(() => 1)).fit(0, 28), "codeflow.Find");
   const twin = { names: ["malloc"], functions: { type: ["native"] }, apart: ["libjemalloc.so.2"] } as unknown as Tree;
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 25), "malloc [libjemalloc.so.2]");
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 24), "malloc");
+  const vdso = { ...twin, apart: ["[vdso]"] } as unknown as Tree;
+  assert.equal(new Labels(vdso, new Ruler(() => 1)).fit(0, 24), "malloc [vdso]");
 });
 
 test("rows and depths are each other's inverse", () => {

@@ -95,7 +95,7 @@ export class Labels {
     if (!all) {
       const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!);
       const where = this.tree.apart[fn];
-      if (where) names.unshift(`${names[0]!} [${where}]`);
+      if (where) names.unshift(`${names[0]!} ${where.startsWith("[") ? where : `[${where}]`}`);
       all = names.map((text) => ({ text, width: this.ruler.length(text) }));
       this.variants[fn] = all;
     }
@@ -105,6 +105,8 @@ export class Labels {
     const end = all[at]!;
     const longer = at > 0 ? all[at - 1]! : end;
     if (end.width > 0.6 * width || !longer.text.endsWith(end.text)) return end.text;
+    // The beginning of an import path says nothing.
+    if (longer.text.slice(0, -end.text.length).includes("/")) return end.text;
     const head = this.ruler.fit(longer.text.slice(0, -end.text.length), width - end.width);
     return head.length < 6 ? end.text : head + end.text;
   }

@@ -187,7 +187,7 @@ export function Functions(p: FunctionsProps) {
                   <Name
                     class="fn-name"
                     title={r.name}
-                    text={p.compact ? brief(r.name, r.type, 34) : r.name}
+                    text={p.compact ? brief(r.name, r.type, r.apart ? 22 : 34) : r.name}
                     end={endsMatter(r.type)}
                   />
                   {r.apart && <Name class="fn-apart" text={r.apart} />}
@@ -263,7 +263,7 @@ function Cell({ share, text, bar, base }: { share: number; text: string; bar: bo
       <span class={`cell ${base ? "cell-base" : ""}`}>
         {bar && (
           <span class="cell-bar" aria-hidden="true">
-            <span style={{ width: `${Math.min(share * 100, 100)}%` }} />
+            {share > 0 && <span style={{ width: `${Math.min(share * 100, 100)}%` }} />}
           </span>
         )}
         <span class="cell-share">{percent(share)}</span>

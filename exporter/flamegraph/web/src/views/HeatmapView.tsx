@@ -167,7 +167,13 @@ function Hottest({ marked, all }: { marked: Span; all: Span }) {
   });
   params.set("limit", "1000");
   const { data } = useAnswer<FunctionTable>("table", params, 0, checkTable);
-  const rows = useMemo(() => (data ? sortRows(buildRows(data, null), "diff", false).slice(0, 6) : []), [data]);
+  const rows = useMemo(
+    () =>
+      sortRows(data ? buildRows(data, null) : [], "diff", false)
+        .filter((r) => r.selfDiff > 0.00005)
+        .slice(0, 6),
+    [data],
+  );
   if (!data) return <div class="heatmap-hottest" />;
   return (
     <table class="plain heatmap-hottest">
