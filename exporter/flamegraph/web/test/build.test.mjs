@@ -25,6 +25,7 @@ test("a build elsewhere gives the same bytes as the committed one", () => {
       cwd: elsewhere,
       env: { ...process.env, DIST: dist },
       encoding: "utf8",
+      timeout: 60_000,
     });
     assert.equal(r.status, 0, r.stderr);
     assert.deepEqual(files(committed), files(dist), "run npm run build");

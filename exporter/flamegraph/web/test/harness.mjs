@@ -64,6 +64,8 @@ export async function open(options, run) {
   page.on("pageerror", (e) => said.push(String(e.stack ?? e)));
   page.on("dialog", (d) => said.push(`dialog: ${d.message()}`));
   page.setDefaultTimeout(10_000);
+  // Ends what waits without a limit of its own. (Node 18 has no --test-timeout.)
+  const late = setTimeout(() => session.close({ reason: "the test took more than two minutes" }), 120_000);
   try {
     if (clock === "fake") await page.clock.install({ time: now });
     else if (clock) await page.clock.setFixedTime(now);
@@ -73,6 +75,7 @@ export async function open(options, run) {
     assert.deepEqual(wrong, [], "the console");
     assert.equal(await page.evaluate(() => window.__xss), undefined, "a script from a name ran");
   } finally {
+    clearTimeout(late);
     await Promise.allSettled([session.close(), given ? undefined : mock.close()]);
   }
 }
