@@ -7,23 +7,37 @@ cd "$(dirname "$0")/.."
 web=exporter/flamegraph/web
 cache=$PWD/.cache
 
+# require fails unless a command is there, in a version that package.json takes.
+require() {
+	local needed have
+	if ! command -v "$1" >/dev/null; then
+		echo "web: $1 is missing (scripts/setup.sh installs it)" >&2
+		exit 1
+	fi
+	needed=$(sed -nE "s/^ *\"$1\": \">=([0-9]+)\".*/\1/p" "$web/package.json")
+	have=$("$1" --version)
+	have=${have#v}
+	if ((${have%%.*} < needed)); then
+		echo "web: $1 is version $have here: $needed or newer is needed" >&2
+		exit 1
+	fi
+}
+
 # install puts what package-lock.json names below .cache, where neither Go's tools nor those that look through the tree find
 # it, and has a link to it in the page's folder.
 install() {
 	local modules=$cache/web log=$cache/web.log inputs
-	if ! command -v npm >/dev/null; then
-		echo "web: npm is missing (scripts/setup.sh installs it)" >&2
-		exit 1
-	fi
+	require node
 	inputs=$(node --version && cd "$web" && sha256sum package.json package-lock.json .npmrc)
 	if [[ $(cat "$modules/.inputs" 2>/dev/null) != "$inputs" ]]; then
+		require npm
 		echo "web: installing the packages of $web"
 		rm -rf "$modules"
 		mkdir -p "$modules"
 		cp "$web/package.json" "$web/package-lock.json" "$web/.npmrc" "$modules/"
 		# npm ci takes what the lock file names, and only with the hash that it gives.
 		if ! timeout 300 npm --prefix "$modules" --cache "$cache/npm" --prefer-offline --fetch-retries 3 ci >"$log" 2>&1; then
-			grep '^npm error' "$log" | head -20 >&2 || true
+			grep -E '^npm (error|ERR!)' "$log" | head -20 >&2 || true
 			echo "web: installing the packages of $web failed; npm's registry is $(npm config get registry 2>/dev/null)" >&2
 			exit 1
 		fi
@@ -35,7 +49,7 @@ install() {
 	fi
 }
 
-script() { (cd "$web" && npm run --silent "$1" 2> >(grep -v '^npm warn' >&2)); }
+script() { (cd "$web" && npm run --silent "$1" 2> >(grep -vi '^npm warn' >&2)); }
 
 for command in "$@"; do
 	case $command in
