@@ -47,6 +47,8 @@ function status(state) {
     payloads: {
       accepted: waiting ? 0 : 180,
       refused: lossy ? 2 : 0,
+      skewed_profiles: lossy ? 3 : 0,
+      skew_ms: lossy ? 86_400_000 : 0,
       last_error: lossy ? "resource 0, scope 0, profile 1, sample 17: location index 99 is out of range" : "",
     },
     receivers:
@@ -55,7 +57,7 @@ function status(state) {
         : [
             {
               name: data.problem ?? "hostprofiles",
-              seen: samples + 40,
+              seen: now - 4000,
               taken: samples + 40,
               delivered: lossy ? samples - 1500 : samples,
               lost: lossy ? { ring_full: 1210, crash: 330 } : {},

@@ -451,6 +451,8 @@ test("the status tells what was taken, delivered, lost and dropped", () =>
       "36.4 MiB of 128 MiB",
       "Refused 2",
       "location index 99",
+      "The times of 3 profiles cannot be true, the last 24 h ahead of this host's clock: they are shown at their arrival.",
+      "Last heard of 4 s ago",
     ]) {
       assert.ok(t.includes(part), part);
     }

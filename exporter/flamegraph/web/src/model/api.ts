@@ -45,7 +45,14 @@ export interface Status {
     dropped_until: number | null;
   };
   types: ProfileType[];
-  payloads: { accepted: number; refused: number; last_error: string };
+  payloads: {
+    accepted: number;
+    refused: number;
+    last_error: string;
+    /** with times that cannot be true; the last was so far ahead, ms */
+    skewed_profiles: number;
+    skew_ms: number;
+  };
   receivers: Receiver[];
   incomplete: Incomplete[];
 }

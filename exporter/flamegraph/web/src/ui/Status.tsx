@@ -19,6 +19,7 @@ export function health(s: Status): { health: Health; text: string } {
   const taken = s.receivers.reduce((a, r) => a + r.taken, 0);
   const lost = s.receivers.reduce((a, r) => a + sum(r.lost), 0);
   if (lost > 0) return { health: lost > taken / 100 ? "bad" : "note", text: `${percent(lost / (taken || 1))} lost` };
+  if (s.payloads.skewed_profiles > 0) return { health: "note", text: "Clocks differ" };
   if (s.window.dropped_until !== null) return { health: "note", text: "Window is full" };
   return s.receivers.length === 0 ? { health: "none", text: "Status" } : { health: "good", text: "Healthy" };
 }
@@ -71,7 +72,7 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
       </div>
       <div class="drawer-body" tabIndex={0} role="region" aria-label="Details of the status">
         {status.receivers.map((r) => (
-          <ReceiverPart key={r.name} receiver={r} />
+          <ReceiverPart key={r.name} receiver={r} now={now} />
         ))}
         {status.receivers.length === 0 && (
           <Section title="Receiver">
@@ -147,6 +148,11 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
           )}
         </Section>
         <Section title="Payloads">
+          {status.payloads.skewed_profiles > 0 && (
+            <p class="notice notice-warn">
+              <Icon name="warning" size={14} /> {skewText(status.payloads.skewed_profiles, status.payloads.skew_ms)}
+            </p>
+          )}
           <Fact name="Accepted">{count(status.payloads.accepted)}</Fact>
           <Fact name="Refused">{count(status.payloads.refused)}</Fact>
           {status.payloads.last_error && (
@@ -163,7 +169,13 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
   );
 }
 
-function ReceiverPart({ receiver: r }: { receiver: Receiver }) {
+/** skewText says what became of times that cannot be true. */
+export function skewText(profiles: number, ms: number): string {
+  const off = `${span(Math.abs(ms))} ${ms < 0 ? "behind" : "ahead of"} this host's clock`;
+  return `The times of ${count(profiles)} ${profiles === 1 ? "profile" : "profiles"} cannot be true, the last ${off}: they are shown at their arrival.`;
+}
+
+function ReceiverPart({ receiver: r, now }: { receiver: Receiver; now: number }) {
   const lost = Object.entries(r.lost).filter(([, n]) => n > 0);
   const stops = Object.entries(r.stops).filter(([, n]) => n > 0);
   const stopped = sum(r.stops);
@@ -191,6 +203,7 @@ function ReceiverPart({ receiver: r }: { receiver: Receiver }) {
         </Fact>
       ))}
       {rest > 0 && <Fact name="On their way">{count(rest)}</Fact>}
+      <Fact name="Last heard of">{span(Math.max(now - r.seen, 0))} ago</Fact>
       <Fact name="Skipped by the kernel">{count(r.kernel_skipped)}</Fact>
       <Fact name="Processes">{count(r.processes)}</Fact>
       <Fact name="Executables">{count(r.executables)}</Fact>
