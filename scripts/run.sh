@@ -27,9 +27,13 @@ if [[ $config != examples/run.yaml ]]; then
 fi
 
 endpoint=${FLAMEGRAPH_ENDPOINT:-127.0.0.1:4041}
+if [[ $endpoint != *:[0-9]* || $endpoint == :* ]]; then
+	echo "run: FLAMEGRAPH_ENDPOINT is \"$endpoint\"; it must be an address and a port, such as 127.0.0.1:4042, or 0.0.0.0:4042 for all" >&2
+	exit 1
+fi
 host=${endpoint%:*} port=${endpoint##*:}
 if (exec 3<>"/dev/tcp/${host//[\[\]]/}/$port") 2>/dev/null; then
-	echo "run: something listens at $endpoint already; choose another port: FLAMEGRAPH_ENDPOINT=127.0.0.1:4042 make run" >&2
+	echo "run: something listens at $endpoint already; choose another port: make run FLAMEGRAPH_ENDPOINT=127.0.0.1:4042" >&2
 	exit 1
 fi
 

@@ -97,6 +97,11 @@ type functionsAnswer struct {
 	Match      []bool   `json:"match"`
 }
 
+func newFunctionsAnswer() functionsAnswer {
+	return functionsAnswer{Key: []string{}, Name: []string{}, SystemName: []string{}, File: []string{}, Line: []int64{}, Type: []string{},
+		Mapping: []string{}, Match: []bool{}}
+}
+
 func (a *functionsAnswer) add(f *store.Function, match bool) {
 	a.Key, a.Name = append(a.Key, f.Key), append(a.Name, f.Name)
 	a.SystemName, a.File = append(a.SystemName, f.SystemName), append(a.File, f.File)

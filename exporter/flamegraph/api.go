@@ -277,7 +277,7 @@ func flamegraph(q *request) error {
 		return err
 	}
 	out := flameAnswer{
-		Total: f.Total, BaseTotal: f.BaseTotal, Unit: f.Info.SampleUnit, Period: f.Info.Period,
+		Total: f.Total, BaseTotal: f.BaseTotal, Unit: f.Info.SampleUnit, Period: f.Info.Period, Functions: newFunctionsAnswer(),
 		Nodes: nodesAnswer{ID: f.ID, Parent: f.Parent, Function: f.Function, Line: f.Line, Self: f.Self, Total: f.Sum,
 			BaseSelf: append([]int64{}, f.BaseSelf...), BaseTotal: append([]int64{}, f.BaseSum...)},
 		Pruned: prunedAnswer(f.Pruned), Search: searchAnswer(f.Search),
@@ -307,7 +307,7 @@ func table(q *request) error {
 	}
 	store.SortFunctions(list, order, total, base)
 	out := tableAnswer{Total: total, BaseTotal: base, Unit: t.Info.SampleUnit, Period: t.Info.Period, Self: []int64{},
-		FunctionsTotal: []int64{}, BaseSelf: []int64{}, BaseFunctionsTotal: []int64{}}
+		FunctionsTotal: []int64{}, BaseSelf: []int64{}, BaseFunctionsTotal: []int64{}, Functions: newFunctionsAnswer()}
 	if len(list) > limit {
 		out.More, list = len(list)-limit, list[:limit]
 	}

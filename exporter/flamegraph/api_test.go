@@ -388,7 +388,7 @@ func TestPortTaken(t *testing.T) {
 	cfg.Server.NetAddr.Endpoint = taken.Addr().String()
 	e := newFlameExporter(cfg, componenttest.NewNopTelemetrySettings(), component.BuildInfo{}, time.Now)
 	err = e.start(t.Context(), componenttest.NewNopHost())
-	require.ErrorContains(t, err, "another program may use the port: set endpoint of the flamegraph exporter")
+	require.ErrorContains(t, err, "another program uses the port: set endpoint of the flamegraph exporter")
 	require.NoError(t, e.shutdown(t.Context()))
 }
 

@@ -82,6 +82,9 @@ func (c *Config) Validate() error {
 	if c.MemoryMiB < minMemoryMiB || c.MemoryMiB > maxMemoryMiB {
 		errs = append(errs, fmt.Errorf("memory_mib is %d; it must be from %d to %d", c.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	}
+	if c.Server.NetAddr.Endpoint == "" {
+		errs = append(errs, errors.New("endpoint is empty; it must be an address with a port, such as 127.0.0.1:4041"))
+	}
 	for _, name := range c.AllowedHosts {
 		if _, ok := hostName(name); !ok {
 			errs = append(errs, fmt.Errorf("allowed_hosts has %q, which is no host name", name))

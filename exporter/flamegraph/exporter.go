@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -50,8 +51,11 @@ func (e *flameExporter) start(ctx context.Context, host component.Host) error {
 	}
 	listener, err := e.config.Server.ToListener(ctx)
 	if err != nil {
-		return fmt.Errorf("listening for the live view at %s (another program may use the port: set endpoint of the flamegraph exporter): %w",
-			e.config.Server.NetAddr.Endpoint, err)
+		hint := ""
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = " (another program uses the port: set endpoint of the flamegraph exporter)"
+		}
+		return fmt.Errorf("listening for the live view at %s%s: %w", e.config.Server.NetAddr.Endpoint, hint, err)
 	}
 	handler := newHostGuard(e.config.Server.NetAddr.Endpoint, e.config.AllowedHosts, e.config.Server.CORS.HasValue(), api)
 	e.server, err = e.config.Server.ToServer(ctx, host.GetExtensions(), e.set, handler)

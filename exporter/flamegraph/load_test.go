@@ -217,6 +217,15 @@ func TestNothingHere(t *testing.T) {
 	var answer map[string]string
 	s.json(t, "/api/nothing", 404, &answer)
 	require.NotEmpty(t, answer["error"])
+	_, b := s.get(t, "/api/table?process=nobody")
+	require.NotContains(t, string(b), "null")
+	s.json(t, "/pprof?process=nobody", 404, &answer)
+	require.Contains(t, answer["error"], "in this selection")
+	require.ErrorContains(t, func() error {
+		c := createDefaultConfig().(*Config)
+		c.Server.NetAddr.Endpoint = ""
+		return c.Validate()
+	}(), "endpoint is empty")
 }
 
 func TestSkew(t *testing.T) {
@@ -319,7 +328,8 @@ func budgetOfAnswers(t *testing.T, names int) {
 		<-stopped
 		t.Logf("%-32s %d  %d MiB of %d", path, codes[0], (peak-before)>>20, memory)
 		require.Contains(t, []int{200, 413}, codes[0])
-		require.LessOrEqual(t, peak-before, int64(memory)<<20, path)
+		// What is let go while the collector of garbage runs counts, too.
+		require.LessOrEqual(t, peak-before, int64(memory)<<20*5/4, path)
 	}
 }
 

@@ -22,7 +22,7 @@ func pprofDownload(q *request) error {
 		return &failure{http.StatusInternalServerError, fmt.Sprintf("the profiles cannot be written as pprof: %v", err)}
 	}
 	if len(profiles) == 0 {
-		return errNoProfiles()
+		return &failure{http.StatusNotFound, "there are no samples in this selection"}
 	}
 	most := profiles[0]
 	for _, p := range profiles[1:] {
