@@ -58,7 +58,9 @@ func benchPayload(b *testing.B) pprofile.Profiles {
 	samples, count, cpu, nanoseconds := text("samples"), text("count"), text("cpu"), text(unitNanoseconds)
 	for pid := range 50 {
 		rp := p.out.ResourceProfiles().AppendEmpty()
-		for _, key := range []string{"process.executable.name", "process.executable.path", "container.id", "service.name", "process.command"} {
+		for _, key := range []string{
+			"process.executable.name", "process.executable.path", "container.id", "service.name", "process.command",
+		} {
 			rp.Resource().Attributes().PutStr(key, fmt.Sprint(key, pid))
 		}
 		rp.Resource().Attributes().PutInt("process.pid", int64(pid+1))

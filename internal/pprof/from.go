@@ -45,7 +45,7 @@ func FromOTLP(p pprofile.Profiles, opt FromOptions) ([]*profile.Profile, error) 
 	var out []*profile.Profile
 	for _, f := range t.families {
 		if out, err = t.emit(out, f); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("making a pprof profile: %w", err)
 		}
 	}
 	return out, nil
@@ -57,7 +57,8 @@ func payloadSize(p pprofile.Profiles) (n int64) {
 	for _, s := range t.StringTable().All() {
 		n += int64(len(s))
 	}
-	entries := t.StringTable().Len() + t.AttributeTable().Len() + t.FunctionTable().Len() + t.MappingTable().Len() + t.LinkTable().Len()
+	entries := t.StringTable().Len() + t.AttributeTable().Len() + t.FunctionTable().Len() + t.MappingTable().Len() +
+		t.LinkTable().Len()
 	for _, l := range t.LocationTable().All() {
 		entries += 1 + l.Lines().Len() + l.AttributeIndices().Len()
 	}
@@ -107,8 +108,7 @@ type family struct {
 	columns  []column
 	columnID map[columnKey]int32
 	rows     []row
-	rowID    map[row]int32
-	columnOf []int32 // by row: a column with a value
+	rowID    map[rowKey]int32
 	cells    []cell
 	profiles []header
 	sameAs   []int32 // by column: a column of the same pprof profile, see find
@@ -124,8 +124,14 @@ type column struct {
 	order int64 // place among the profile's columns as far as a scope says so
 }
 
-// row is one pprof sample in the making: a value in some of the columns.
+// row is one pprof sample in the making.
 type row struct {
+	rowKey
+	column int32 // one that it has a value of
+	place  int   // among the rows of its pprof profile
+}
+
+type rowKey struct {
 	labels, stack int32
 	time          uint64 // 0 for none
 }
@@ -167,7 +173,9 @@ func (t *translation) resource(rp pprofile.ResourceProfiles) error {
 }
 
 // mapTags appends the tags of a map of attributes, without those that taken takes.
-func (t *translation) mapTags(tags []int32, at place, m pcommon.Map, taken func(string, pcommon.Value, source) bool) ([]int32, error) {
+func (t *translation) mapTags(
+	tags []int32, at place, m pcommon.Map, taken func(string, pcommon.Value, source) bool,
+) ([]int32, error) {
 	if m.Len() > maxKeys {
 		return nil, errTooManyKeys
 	}

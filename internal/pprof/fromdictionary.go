@@ -99,8 +99,8 @@ func readDictionary(t pprofile.ProfilesDictionary, b *budget) (*dictionary, erro
 		budget: b, texts: newTexts(),
 		attributes: make([]source, 1), attributeOf: map[source]int32{}, values: []pcommon.Value{pcommon.NewValueEmpty()},
 		functions: make([]function, 1), tags: make([]tag, 1), tagOf: map[tagSource]int32{},
-		sets: newLists(), lists: newLists(), mappings: make([]mapping, 1), mappingOf: map[mapping]int32{}, locations: make([]location, 1),
-		stacks: newLists(), links: make([]link, 1),
+		sets: newLists(), lists: newLists(), mappings: make([]mapping, 1), mappingOf: map[mapping]int32{},
+		locations: make([]location, 1), stacks: newLists(), links: make([]link, 1),
 	}
 	tables := []struct {
 		name string

@@ -11,48 +11,27 @@ import (
 
 // emit appends the pprof profiles of a family.
 func (t *translation) emit(out []*profile.Profile, f *family) ([]*profile.Profile, error) {
-	outputs := make([]*output, len(f.columns)) // by column: that of its profile
-	var all []*output
-	for c := range f.columns {
-		root := f.find(int32(c))
-		if outputs[root] == nil {
-			outputs[root] = &output{translation: t, family: f}
-			all = append(all, outputs[root])
-		}
-		outputs[c] = outputs[root]
-		outputs[c].columns = append(outputs[c].columns, int32(c))
-	}
+	outputs, of := t.outputs(f)
 	place := make([]int, len(f.columns)) // of a column in its profile
-	for _, o := range all {
+	for _, o := range outputs {
 		slices.SortStableFunc(o.columns, func(a, b int32) int { return cmp.Compare(f.columns[a].order, f.columns[b].order) })
 		for i, c := range o.columns {
 			place[c] = i
 		}
-	}
-	local := make([]int, len(f.rows)) // place of a row in its profile
-	for id := range f.rows {
-		o := outputs[f.columnOf[id]]
-		local[id] = len(o.rows)
-		o.rows = append(o.rows, int32(id))
-	}
-	for _, h := range f.profiles {
-		outputs[h.column].headers = append(outputs[h.column].headers, h)
-	}
-	for _, o := range all {
 		if err := t.d.budget.take(len(o.rows), 8*int64(len(o.columns))); err != nil {
 			return nil, err
 		}
 		o.values = make([]int64, len(o.rows)*len(o.columns))
 	}
 	for _, c := range f.cells {
-		o := outputs[c.column]
-		v := &o.values[local[c.row]*len(o.columns)+place[c.column]]
+		o := of[c.column]
+		v := &o.values[f.rows[c.row].place*len(o.columns)+place[c.column]]
 		var err error
 		if *v, err = sum(*v, c.value); err != nil {
 			return nil, err
 		}
 	}
-	for _, o := range all {
+	for _, o := range outputs {
 		if len(o.rows) == 0 {
 			continue
 		}
@@ -63,6 +42,30 @@ func (t *translation) emit(out []*profile.Profile, f *family) ([]*profile.Profil
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// outputs divides a family into pprof profiles. of says by column which one it belongs to.
+func (t *translation) outputs(f *family) (all, of []*output) {
+	of = make([]*output, len(f.columns))
+	for c := range f.columns {
+		root := f.find(int32(c)) // the lowest, so it was here before
+		if int(root) == c {
+			of[c] = &output{translation: t, family: f}
+			all = append(all, of[c])
+		}
+		of[c] = of[root]
+		of[c].columns = append(of[c].columns, int32(c))
+	}
+	for id := range f.rows {
+		r := &f.rows[id]
+		o := of[r.column]
+		r.place = len(o.rows)
+		o.rows = append(o.rows, int32(id))
+	}
+	for _, h := range f.profiles {
+		of[h.column].headers = append(of[h.column].headers, h)
+	}
+	return all, of
 }
 
 // output is one pprof profile in the making.
@@ -184,7 +187,7 @@ func (o *output) samples() error {
 		}
 		s.NumLabel = make(map[string][]int64, len(m.num)+1)
 		maps.Copy(s.NumLabel, m.num)
-		s.NumLabel[labelTimestamp] = []int64{int64(r.time)}
+		s.NumLabel[labelTimestamp] = append(slices.Clip(m.num[labelTimestamp]), int64(r.time))
 		s.NumUnit = m.unitTimed
 	}
 	return nil
@@ -203,7 +206,7 @@ func (o *output) labelsOf(id int32) (*labelMaps, error) {
 	if m, known := o.labelMaps[id]; known {
 		return m, nil
 	}
-	m := &labelMaps{unitTimed: map[string][]string{labelTimestamp: {unitNanoseconds}}}
+	m := &labelMaps{}
 	tags, err := o.tagsOf(o.labels[id])
 	if err != nil {
 		return nil, err
@@ -214,6 +217,10 @@ func (o *output) labelsOf(id int32) (*labelMaps, error) {
 	for _, t := range tags {
 		m.add(t)
 	}
+	// There are numbers under the timestamp's key only if an attribute for odd labels says so.
+	m.unitTimed = make(map[string][]string, len(m.unit)+1)
+	maps.Copy(m.unitTimed, m.unit)
+	m.unitTimed[labelTimestamp] = append(padded(m.unit[labelTimestamp], len(m.num[labelTimestamp])), unitNanoseconds)
 	o.labelMaps[id] = m
 	return m, nil
 }
@@ -236,12 +243,7 @@ func (m *labelMaps) add(t tag) {
 	if m.unit == nil {
 		m.unit = map[string][]string{}
 	}
-	units := m.unit[t.key]
-	for len(units) < len(m.num[t.key])-1 {
-		units = append(units, "")
-	}
-	m.unit[t.key] = append(units, t.unit)
-	m.unitTimed[t.key] = m.unit[t.key]
+	m.unit[t.key] = append(padded(m.unit[t.key], len(m.num[t.key])-1), t.unit)
 }
 
 // tagsOf returns all labels of a sample.

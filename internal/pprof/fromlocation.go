@@ -33,7 +33,8 @@ func (d *dictionary) mappingReader(table pprofile.MappingSlice) func(int) error 
 
 // mappingAttributes puts attributes into the fields that pprof has for them, and carries the others.
 func (d *dictionary) mappingAttributes(m *mapping, attributes []int32) error {
-	var ids [3]int32 // attributes with a build id, the best first
+	order := []string{attrBuildIDGNU, attrBuildIDGo, attrHTLHash} // the best first
+	ids := make([]int32, len(order))                              // attributes
 	var carried []int32
 	for _, id := range attributes {
 		s, v := d.attributes[id], d.values[id]
@@ -41,7 +42,7 @@ func (d *dictionary) mappingAttributes(m *mapping, attributes []int32) error {
 		if s.kind == pcommon.ValueTypeBool && s.unit == 0 && m.has.set(key, v.Bool()) {
 			continue
 		}
-		if i := slices.Index([]string{attrBuildIDGNU, attrBuildIDGo, attrHTLHash}, key); i >= 0 && s.kind == pcommon.ValueTypeStr && s.unit == 0 {
+		if i := slices.Index(order, key); i >= 0 && s.kind == pcommon.ValueTypeStr && s.unit == 0 {
 			ids[i] = id
 			continue
 		}

@@ -58,7 +58,7 @@ func (t *translation) profile(base []int32, h header, order int64, p pprofile.Pr
 func (t *translation) family(key familyKey) *family {
 	f, known := t.familyOf[key]
 	if !known {
-		f = &family{key: key, columnID: map[columnKey]int32{}, rowID: map[row]int32{}}
+		f = &family{key: key, columnID: map[columnKey]int32{}, rowID: map[rowKey]int32{}}
 		t.familyOf[key] = f
 		t.families = append(t.families, f)
 	}
@@ -199,7 +199,7 @@ func isList(list pcommon.Slice, n int, types ...pcommon.ValueType) bool {
 // sample adds the values of a sample to the rows of its column.
 func (t *translation) sample(f *family, column, base int32, s pprofile.Sample) (err error) {
 	l := labels{base: base}
-	var r row
+	var r rowKey
 	if r.stack, err = at(t.d.stackID, s.StackIndex(), "stack_index"); err != nil {
 		return err
 	}
@@ -245,14 +245,13 @@ func (t *translation) sample(f *family, column, base int32, s pprofile.Sample) (
 	return nil
 }
 
-func (f *family) add(r row, column int32, value int64) {
-	id, known := f.rowID[r]
+func (f *family) add(key rowKey, column int32, value int64) {
+	id, known := f.rowID[key]
 	if !known {
 		id = int32(len(f.rows))
-		f.rows = append(f.rows, r)
-		f.rowID[r] = id
-		f.columnOf = append(f.columnOf, column)
-	} else if other := f.columnOf[id]; other != column {
+		f.rows = append(f.rows, row{rowKey: key, column: column})
+		f.rowID[key] = id
+	} else if other := f.rows[id].column; other != column {
 		f.join(column, other)
 	}
 	f.cells = append(f.cells, cell{row: id, column: column, value: value})

@@ -109,7 +109,8 @@ func (o *output) location(l *profile.Location) *profile.Location {
 
 func (o *output) function(f function) *profile.Function {
 	return o.addFunction(&profile.Function{
-		Name: o.d.texts.all[f.name], SystemName: o.d.texts.all[f.systemName], Filename: o.d.texts.all[f.file], StartLine: f.startLine,
+		Name: o.d.texts.all[f.name], SystemName: o.d.texts.all[f.systemName], Filename: o.d.texts.all[f.file],
+		StartLine: f.startLine,
 	})
 }
 

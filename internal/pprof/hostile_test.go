@@ -69,10 +69,14 @@ func TestMalformedPayloads(t *testing.T) {
 		{"none", func(*payload, pprofile.Profile, pprofile.Sample) {}, ""},
 		{"stack", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.SetStackIndex(2) },
 			"reading resource_profiles[0]: scope_profiles[0]: profiles[0]: samples[0]: stack_index 2 is out of range (2 entries)"},
-		{"negative stack", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.SetStackIndex(-1) }, "stack_index -1 is out of range"},
-		{"link", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.SetLinkIndex(beyond) }, "link_index 2147483647 is out of range"},
-		{"sample's attribute", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.AttributeIndices().Append(9) }, "attribute index 9 is out"},
-		{"profile's attribute", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.AttributeIndices().Append(9) }, "attribute index 9 is out"},
+		{"negative stack", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.SetStackIndex(-1) },
+			"stack_index -1 is out of range"},
+		{"link", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.SetLinkIndex(beyond) },
+			"link_index 2147483647 is out of range"},
+		{"sample's attribute", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.AttributeIndices().Append(9) },
+			"attribute index 9 is out"},
+		{"profile's attribute", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.AttributeIndices().Append(9) },
+			"attribute index 9 is out"},
 		{"sample type", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.SampleType().SetTypeStrindex(beyond) },
 			"sample_type.type_strindex 2147483647 is out of range"},
 		{"period unit", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.PeriodType().SetUnitStrindex(-2) },
@@ -115,7 +119,7 @@ func TestMalformedPayloads(t *testing.T) {
 			p.out.ResourceProfiles().At(0).Resource().Attributes().PutEmptyMap("x").PutInt("bad\xff", 1)
 		}, "is not UTF-8"},
 		{"long string", func(p *payload, _ pprofile.Profile, _ pprofile.Sample) { p.text(strings.Repeat("x", 20<<20)) },
-			"string has 20971520 bytes, more than 1048576"},
+			"has 20971520 bytes, more than 1048576"},
 		{"long key", func(p *payload, _ pprofile.Profile, _ pprofile.Sample) {
 			p.out.ResourceProfiles().At(0).Resource().Attributes().PutStr(strings.Repeat("k", 2000), "")
 		}, "key has 2000 bytes, more than 1024"},
@@ -144,8 +148,10 @@ func TestMalformedPayloads(t *testing.T) {
 			"it has 2 timestamps, but 1 values"},
 		{"late timestamp", func(_ *payload, _ pprofile.Profile, s pprofile.Sample) { s.TimestampsUnixNano().Append(math.MaxUint64) },
 			"timestamp 18446744073709551615 is beyond the year 2262"},
-		{"late profile", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.SetTime(math.MaxUint64) }, "go beyond the year 2262"},
-		{"long profile", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.SetDurationNano(math.MaxInt64) }, "go beyond the year 2262"},
+		{"late profile", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.SetTime(math.MaxUint64) },
+			"go beyond the year 2262"},
+		{"long profile", func(_ *payload, v pprofile.Profile, _ pprofile.Sample) { v.SetDurationNano(math.MaxInt64) },
+			"go beyond the year 2262"},
 		{"overflow", func(_ *payload, v pprofile.Profile, s pprofile.Sample) {
 			s.Values().SetAt(0, math.MaxInt64)
 			s.CopyTo(v.Samples().AppendEmpty())
@@ -364,7 +370,8 @@ func TestMalformedProfiles(t *testing.T) {
 		f := &profile.Function{ID: 1, Name: "f"}
 		l := &profile.Location{ID: 1, Line: []profile.Line{{Function: f}}}
 		return &profile.Profile{
-			SampleType: []*profile.ValueType{{Type: "a", Unit: "b"}}, Function: []*profile.Function{f}, Location: []*profile.Location{l},
+			SampleType: []*profile.ValueType{{Type: "a", Unit: "b"}},
+			Function:   []*profile.Function{f}, Location: []*profile.Location{l},
 			Sample: []*profile.Sample{{Location: []*profile.Location{l}, Value: []int64{1}}},
 		}
 	}
@@ -384,10 +391,10 @@ func TestMalformedProfiles(t *testing.T) {
 			p.Sample[0].NumUnit = map[string][]string{"x": {"s"}}
 		}, `label "x" has 2 values, but 1 units`},
 		{"long string", func(p *profile.Profile) { p.Function[0].Name = strings.Repeat("x", 20<<20) },
-			"string has 20971520 bytes, more than 1048576"},
+			"has 20971520 bytes, more than 1048576"},
 		{"long value of a label", func(p *profile.Profile) {
 			p.Sample[0].Label = map[string][]string{"x": {strings.Repeat("x", 20<<20)}}
-		}, "string has 20971520 bytes, more than 1048576"},
+		}, "has 20971520 bytes, more than 1048576"},
 		{"long key", func(p *profile.Profile) {
 			p.Sample[0].Label = map[string][]string{strings.Repeat("x", 2000): {"x"}}
 		}, "key of a label has 2000 bytes, more than 1056"},

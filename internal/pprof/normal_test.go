@@ -65,8 +65,8 @@ func (f facts) add(times bool, p pprofile.Profiles) {
 			scope := r.attributeMap(sp.Scope().Attributes()) + sp.Scope().Name() + "|" + sp.Scope().Version() + "|" + sp.SchemaUrl()
 			for _, v := range sp.Profiles().All() {
 				attributes := r.attributes(v.AttributeIndices(), attrWindow, attrSampleType, attrColumn)
-				period := fmt.Sprintf("period %s/%s/%d", r.text(v.PeriodType().TypeStrindex()), r.text(v.PeriodType().UnitStrindex()), v.Period())
-				kind := fmt.Sprintf("type %s/%s", r.text(v.SampleType().TypeStrindex()), r.text(v.SampleType().UnitStrindex()))
+				period := fmt.Sprintf("period %s %d", r.valueType(v.PeriodType()), v.Period())
+				kind := "type " + r.valueType(v.SampleType())
 				for _, list := range []string{attrSampleType, attrColumn} {
 					kind += r.only(v.AttributeIndices(), list)
 				}
@@ -98,6 +98,10 @@ func (f facts) sample(what, kind string, s pprofile.Sample, times bool) {
 type reader struct{ t pprofile.ProfilesDictionary }
 
 func (r reader) text(i int32) string { return r.t.StringTable().At(int(i)) }
+
+func (r reader) valueType(v pprofile.ValueType) string {
+	return r.text(v.TypeStrindex()) + "/" + r.text(v.UnitStrindex())
+}
 
 func (r reader) attributeMap(m pcommon.Map) string {
 	var all []string
@@ -145,13 +149,14 @@ func (r reader) sample(s pprofile.Sample) string {
 func (r reader) location(i int) string {
 	l := r.t.LocationTable().At(i)
 	m := r.t.MappingTable().At(int(l.MappingIndex()))
-	s := fmt.Sprintf("%x %v in %x-%x+%x %q %v:", l.Address(), r.attributes(l.AttributeIndices()), m.MemoryStart(), m.MemoryLimit(), m.FileOffset(),
-		r.text(m.FilenameStrindex()), r.attributes(m.AttributeIndices(), attrHasFunctions, attrClaimsFunctions))
+	s := fmt.Sprintf("%x %v in %x-%x+%x %q %v:", l.Address(), r.attributes(l.AttributeIndices()), m.MemoryStart(),
+		m.MemoryLimit(), m.FileOffset(), r.text(m.FilenameStrindex()),
+		r.attributes(m.AttributeIndices(), attrHasFunctions, attrClaimsFunctions))
 	s += fmt.Sprint(strings.Contains(r.attributes(m.AttributeIndices()), "has_functions"))
 	for _, n := range l.Lines().All() {
 		f := r.t.FunctionTable().At(int(n.FunctionIndex()))
-		s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", r.text(f.NameStrindex()), r.text(f.SystemNameStrindex()), r.text(f.FilenameStrindex()), f.StartLine(),
-			n.Line(), n.Column())
+		s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", r.text(f.NameStrindex()), r.text(f.SystemNameStrindex()),
+			r.text(f.FilenameStrindex()), f.StartLine(), n.Line(), n.Column())
 	}
 	return s
 }
@@ -272,7 +277,8 @@ func locationFacts(l *profile.Location, mend func(string) string) string {
 	var m profile.Mapping
 	if l.Mapping != nil {
 		m = profile.Mapping{
-			Start: l.Mapping.Start, Limit: l.Mapping.Limit, Offset: l.Mapping.Offset, File: mend(l.Mapping.File), BuildID: mend(l.Mapping.BuildID),
+			Start: l.Mapping.Start, Limit: l.Mapping.Limit, Offset: l.Mapping.Offset,
+			File: mend(l.Mapping.File), BuildID: mend(l.Mapping.BuildID),
 			HasFunctions: l.Mapping.HasFunctions, HasFilenames: l.Mapping.HasFilenames, HasLineNumbers: l.Mapping.HasLineNumbers,
 			HasInlineFrames: l.Mapping.HasInlineFrames,
 		}
@@ -280,7 +286,8 @@ func locationFacts(l *profile.Location, mend func(string) string) string {
 	s := fmt.Sprintf("%x %v %+v", l.Address, l.IsFolded, m)
 	for _, n := range l.Line {
 		if f := n.Function; f.Name != "" || f.SystemName != "" || f.Filename != "" {
-			s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", mend(f.Name), mend(f.SystemName), mend(f.Filename), max(f.StartLine, 0), max(n.Line, 0), max(n.Column, 0))
+			s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", mend(f.Name), mend(f.SystemName), mend(f.Filename), max(f.StartLine, 0),
+				max(n.Line, 0), max(n.Column, 0))
 		}
 	}
 	return s + "\n"

@@ -20,7 +20,8 @@
 //     carried by the locations, as the profile builder does it; a line without function is left out; flags that are false
 //     are left out, and line numbers are not negative.
 //   - OTLP, the rest: an empty scope name is ScopeName, an empty schema URL that of the conventions 1.44. profile_id is made
-//     anew. original_payload, entity references and counts of dropped attributes are left out.
+//     anew. original_payload, entity references and counts of dropped attributes are left out. An attribute named like a field
+//     of pprof's (pprof.profile.doc_url) but of another type is a label for good.
 //   - pprof: strings are UTF-8; line numbers are not negative; comments are there once each; a function without any name is
 //     left out with its lines, as is a mapping that says nothing; no period type is the empty one; end_timestamp_ns is in
 //     nanoseconds, as the label is named, whether it says so or not.

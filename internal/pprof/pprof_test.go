@@ -65,10 +65,17 @@ func TestImpliedType(t *testing.T) {
 		mapping, source string
 		want            ownprofile.FrameType
 	}{
-		{"", "", ownprofile.FrameNative}, {"/bin/app", "main.cc", ownprofile.FrameNative}, {"/bin/app", "/src/main.go", ownprofile.FrameGo},
-		{"[kernel.kallsyms]", "", ownprofile.FrameKernel}, {"[kernel.kallsyms]_text", "", ownprofile.FrameKernel},
-		{"/lib/modules/nf_tables.ko", "a.c", ownprofile.FrameKernel}, {"", "app.py", ownprofile.FramePython}, {"[jvm]", "", ownprofile.FrameJVM},
-		{"[vdso]", "", ownprofile.FrameNative}, {"", "a.groovy", ownprofile.FrameJVM}, {"", strings.Repeat("x", 100) + ".rs", ownprofile.FrameRust},
+		{"", "", ownprofile.FrameNative},
+		{"/bin/app", "main.cc", ownprofile.FrameNative},
+		{"/bin/app", "/src/main.go", ownprofile.FrameGo},
+		{"[kernel.kallsyms]", "", ownprofile.FrameKernel},
+		{"[kernel.kallsyms]_text", "", ownprofile.FrameKernel},
+		{"/lib/modules/nf_tables.ko", "a.c", ownprofile.FrameKernel},
+		{"", "app.py", ownprofile.FramePython},
+		{"[jvm]", "", ownprofile.FrameJVM},
+		{"[vdso]", "", ownprofile.FrameNative},
+		{"", "a.groovy", ownprofile.FrameJVM},
+		{"", strings.Repeat("x", 100) + ".rs", ownprofile.FrameRust},
 		{"", "dir.py/x", ownprofile.FrameNative},
 	} {
 		if got := impliedType(c.mapping, c.source); got != c.want {
@@ -162,7 +169,9 @@ func TestColumns(t *testing.T) {
 		}, "[[cpu] [b]]"},
 		{"another period", func(p *payload) { p.typed("b", true).SetPeriod(7) }, "[[cpu] [b]]"},
 		{"another period type", func(p *payload) { p.typed("b", true).PeriodType().SetTypeStrindex(p.text("x")) }, "[[cpu] [b]]"},
-		{"other frames dropped", func(p *payload) { p.str(p.typed("b", true).AttributeIndices(), attrDropFrames, "x") }, "[[cpu] [b]]"},
+		{"other frames dropped", func(p *payload) {
+			p.str(p.typed("b", true).AttributeIndices(), attrDropFrames, "x")
+		}, "[[cpu] [b]]"},
 		{"the same type", func(p *payload) { p.typed("cpu", true) }, "[[cpu]]"},
 		{"the same type of another resource", func(p *payload) {
 			p.out.ResourceProfiles().At(0).CopyTo(p.out.ResourceProfiles().AppendEmpty())
@@ -216,6 +225,7 @@ func TestHeads(t *testing.T) {
 	v.SetDurationNano(100)
 	other.SetTime(testTime - 50)
 	other.SetDurationNano(60)
+	p.typed("c", true).SetTime(testTime + 10)
 	for i, v := range []pprofile.Profile{v, other} {
 		comments := pcommon.NewValueSlice()
 		comments.Slice().AppendEmpty().SetStr("both")
@@ -228,11 +238,114 @@ func TestHeads(t *testing.T) {
 		t.Fatalf("%d profiles, %v", len(profiles), err)
 	}
 	got := profiles[0]
-	if got.TimeNanos != testTime-50 || got.DurationNanos != 150 {
+	if got.TimeNanos != testTime-50 || got.DurationNanos != 160 {
 		t.Errorf("from %d for %d", got.TimeNanos, got.DurationNanos)
 	}
 	if fmt.Sprintf("%q", got.Comments) != `["both" "of 0" "of 1"]` || got.DocURL != "https://example.com/0" {
 		t.Errorf("comments %q, documentation %s", got.Comments, got.DocURL)
+	}
+}
+
+// TestLinks: two valid ids are a link, anything else is as it is.
+func TestLinks(t *testing.T) {
+	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	for _, c := range []struct {
+		trace, span string
+		link        bool
+	}{
+		{trace, span, true}, {trace, "", false}, {"", span, false}, {strings.ToUpper(trace), span, false}, {trace, span[1:], false},
+		{strings.Repeat("0", 32), span, false}, {trace, strings.Repeat("0", 16), false}, {trace, span + "00", false},
+		{trace[:31] + "x", span, false},
+	} {
+		p := simple(1, 1)
+		p.Sample[0].Label = map[string][]string{}
+		for key, id := range map[string]string{labelTraceID: c.trace, labelSpanID: c.span} {
+			if id != "" {
+				p.Sample[0].Label[key] = []string{id}
+			}
+		}
+		out, err := ToOTLP(p, ToOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := firstProfile(out).Samples().At(0)
+		if s.LinkIndex() != 0 != c.link || s.AttributeIndices().Len() > 0 == c.link {
+			t.Errorf("%+v: link %d, %d attributes", c, s.LinkIndex(), s.AttributeIndices().Len())
+		}
+		comesBack(t, p)
+	}
+}
+
+// TestOddLabels: the attribute of labels that no other can stand for becomes those, whatever they are.
+func TestOddLabels(t *testing.T) {
+	for _, key := range []string{labelTimestamp, labelTraceID, "host.name", "x:json", ""} {
+		p := minimal(t)
+		s := firstProfile(p.out).Samples().At(0)
+		s.TimestampsUnixNano().Append(testTime)
+		odd := newOddLabel(key, []string{"a", ""}, []int64{1, 0}, []string{"", "ms"})
+		p.attribute(s.AttributeIndices(), odd.key, odd.value, "")
+		profiles, err := FromOTLP(p.out, FromOptions{Timestamps: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := profiles[0].Sample[0]
+		if n := got.NumLabel[key]; len(n) < 2 || n[0] != 1 || len(got.NumUnit[key]) != len(n) || got.NumUnit[key][1] != "ms" {
+			t.Errorf("%s: %v, units %v", key, n, got.NumUnit[key])
+		}
+		if texts := got.Label[key]; len(texts) < 2 || !slices.Contains(texts, "a") {
+			t.Errorf("%s: %q", key, texts)
+		}
+		if !comesBack(t, profiles[0]) {
+			t.Errorf("%s is not taken", key)
+		}
+	}
+}
+
+// TestEqualSamples: samples with the same attributes in another order, or of equal entries, are one.
+func TestEqualSamples(t *testing.T) {
+	p := minimal(t)
+	v := firstProfile(p.out)
+	s := v.Samples().At(0)
+	p.str(s.AttributeIndices(), "a", "1")
+	p.str(s.AttributeIndices(), "b", "2")
+	other := v.Samples().AppendEmpty()
+	s.CopyTo(other)
+	p.dict.StackTable().At(1).CopyTo(p.dict.StackTable().AppendEmpty())
+	other.SetStackIndex(2)
+	list := other.AttributeIndices().AsRaw()
+	slices.Reverse(list)
+	other.AttributeIndices().FromRaw(list)
+	profiles, err := FromOTLP(p.out, FromOptions{})
+	if err != nil || len(profiles[0].Sample) != 1 || profiles[0].Sample[0].Value[0] != 2 {
+		t.Errorf("%v, %v", profiles[0], err)
+	}
+}
+
+// TestCarriers: only what stands behind a location at the same address is an attribute of it.
+func TestCarriers(t *testing.T) {
+	f := &profile.Function{ID: 1, Name: carrier, SystemName: attrFrameType, Filename: "rust"}
+	for _, c := range []struct {
+		address uint64
+		mapping *profile.Mapping
+		want    string
+	}{{0x10, nil, "rust"}, {0x11, nil, "native"}, {0x10, &profile.Mapping{ID: 1, File: "x"}, "native"}} {
+		p := simple(1, 1)
+		p.Function = []*profile.Function{f}
+		p.Location = []*profile.Location{
+			{ID: 1, Address: 0x10}, {ID: 2, Address: c.address, Mapping: c.mapping, Line: []profile.Line{{Function: f}}},
+		}
+		if c.mapping != nil {
+			p.Mapping = []*profile.Mapping{c.mapping}
+		}
+		p.Sample[0].Location = p.Location[:1]
+		out, err := ToOTLP(p, ToOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reader{out.Dictionary()}
+		if got := r.only(r.t.LocationTable().At(1).AttributeIndices(), attrFrameType); got != fmt.Sprintf("Str %q", c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }
 
@@ -326,7 +439,9 @@ func TestProfilesOfColumns(t *testing.T) {
 		{"zeros are left out", simple(1, 2), func(p *profile.Profile) {
 			p.Sample = append(p.Sample, &profile.Sample{Value: []int64{3, 0}, Label: map[string][]string{"x": {"y"}}})
 		}, "[b[][2] a[][1][][3]]"},
-		{"the same sample twice", simple(1, 2), func(p *profile.Profile) { p.Sample = append(p.Sample, p.Sample[0]) }, "[b[][4] a[][2]]"},
+		{"the same sample twice", simple(1, 2), func(p *profile.Profile) {
+			p.Sample = append(p.Sample, p.Sample[0])
+		}, "[b[][4] a[][2]]"},
 		{"times", simple(1, 7), func(p *profile.Profile) {
 			at(p.Sample[0], testTime+9)
 			p.Sample = append(p.Sample, at(&profile.Sample{Value: []int64{1, 8}}, testTime+3))
@@ -365,8 +480,10 @@ func TestWindow(t *testing.T) {
 		{-7, -8, nil, testTime + 1, 0},
 		{testTime, math.MaxInt64, nil, testTime, math.MaxInt64 - testTime},
 	} {
-		p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "a", Unit: "count"}}, TimeNanos: c.time, DurationNanos: c.duration}
-		p.Sample = []*profile.Sample{{Value: []int64{1}}}
+		p := &profile.Profile{
+			SampleType: []*profile.ValueType{{Type: "a", Unit: "count"}}, Sample: []*profile.Sample{{Value: []int64{1}}},
+			TimeNanos: c.time, DurationNanos: c.duration,
+		}
 		for i, n := range c.stamps {
 			if i > 0 {
 				p.Sample = append(p.Sample, &profile.Sample{Value: []int64{1}})
@@ -382,7 +499,9 @@ func TestWindow(t *testing.T) {
 		}
 		comesBack(t, p)
 	}
-	out, err := ToOTLP(&profile.Profile{SampleType: []*profile.ValueType{{}}, Sample: []*profile.Sample{{Value: []int64{1}}}}, ToOptions{})
+	p := simple(1, 2)
+	p.TimeNanos = 0
+	out, err := ToOTLP(p, ToOptions{})
 	if err != nil || firstProfile(out).Time() != 0 {
 		t.Errorf("an unknown time is %d, %v", firstProfile(out).Time(), err)
 	}

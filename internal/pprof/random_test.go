@@ -311,7 +311,8 @@ func (p *payload) sample(s pprofile.Sample, shape int) {
 func randomPprof(w *world) *profile.Profile {
 	p := &profile.Profile{
 		TimeNanos: []int64{0, -1, testTime, testTime}[w.IntN(4)], DurationNanos: []int64{0, -1, 1000, math.MaxInt64}[w.IntN(4)],
-		Period: []int64{0, 1, 100, -1}[w.IntN(4)], PeriodType: &profile.ValueType{Type: w.one("", "cpu", "space"), Unit: w.one("", "bytes")},
+		Period:            []int64{0, 1, 100, -1}[w.IntN(4)],
+		PeriodType:        &profile.ValueType{Type: w.one("", "cpu", "space"), Unit: w.one("", "bytes")},
 		DefaultSampleType: w.one("", "", "a", "b", "other"), DocURL: w.one("", "https://example.com"),
 		DropFrames: w.one("", "drop.*"), KeepFrames: w.one("", "keep.*"),
 	}
@@ -319,14 +320,17 @@ func randomPprof(w *world) *profile.Profile {
 		p.Comments = append(p.Comments, w.one("one", "two", ""))
 	}
 	for range 1 + w.IntN(4) {
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: w.one("", "a", "b", "c", "c\xff", "c\xfe"), Unit: w.one("", "count", "bytes")})
+		t := &profile.ValueType{Type: w.one("", "a", "b", "c", "c\xff", "c\xfe"), Unit: w.one("", "count", "bytes")}
+		p.SampleType = append(p.SampleType, t)
 	}
 	for i := range 4 {
 		p.Mapping = append(p.Mapping, w.pprofMapping(uint64(i+1)))
 	}
 	for i := range 10 {
-		f := &profile.Function{ID: uint64(i+1) << w.IntN(20), Name: w.one("", "f", "g", "bad\xff", carrier), SystemName: w.one("", "_Zf", attrFrameType),
-			Filename: w.one("", "a.go", "b.py", "c.c"), StartLine: int64(w.IntN(4) - 1)}
+		f := &profile.Function{
+			ID: uint64(i+1) << w.IntN(20), Name: w.one("", "f", "g", "bad\xff", carrier), StartLine: int64(w.IntN(4) - 1),
+			SystemName: w.one("", "_Zf", attrFrameType), Filename: w.one("", "a.go", "b.py", "c.c"),
+		}
 		for _, other := range p.Function {
 			if other.ID == f.ID {
 				f.ID = uint64(i + 1<<40)
@@ -340,7 +344,8 @@ func randomPprof(w *world) *profile.Profile {
 			l.Mapping = p.Mapping[w.IntN(4)]
 		}
 		for range w.IntN(4) {
-			l.Line = append(l.Line, profile.Line{Function: p.Function[w.IntN(10)], Line: int64(w.IntN(10) - 1), Column: int64(w.IntN(3) - 1)})
+			n := profile.Line{Function: p.Function[w.IntN(10)], Line: int64(w.IntN(10) - 1), Column: int64(w.IntN(3) - 1)}
+			l.Line = append(l.Line, n)
 		}
 		p.Location = append(p.Location, l)
 	}
@@ -373,21 +378,25 @@ func (w *world) pprofSample(p *profile.Profile) *profile.Sample {
 		s.Value = append(s.Value, []int64{0, 0, 1, 1, -3, 1 << 50}[w.IntN(6)])
 	}
 	for _, key := range []string{
-		"", "thread", "process.pid", "trace_id", "span_id", "trace_id:json", "span_id:json", "otel.scope.name", "otel.scope.version", "otel.resource.process.pid",
-		"otel.resource.team", "otel.profile.x", "otel.sample.thread", "x:json", attrLabel + "thread", "end_timestamp_ns", "bad\xff", "bad\xfe",
+		"", "thread", "process.pid", "trace_id", "span_id", "trace_id:json", "span_id:json", "otel.scope.name",
+		"otel.scope.version", "otel.resource.process.pid", "otel.resource.team", "otel.profile.x", "otel.sample.thread", "x:json",
+		attrLabel + "thread", "end_timestamp_ns", "bad\xff", "bad\xfe",
 	} {
 		if w.chance(8) {
 			w.label(s, key)
 		}
 	}
 	if w.chance(6) {
-		s.Label = map[string][]string{labelTraceID: {"4bf92f3577b34da6a3ce929d0e0e4736"}, labelSpanID: {w.one("00f067aa0ba902b7", "", "00")}}
+		s.Label = map[string][]string{
+			labelTraceID: {"4bf92f3577b34da6a3ce929d0e0e4736"}, labelSpanID: {w.one("00f067aa0ba902b7", "", "00")},
+		}
 	}
 	if w.chance(3) {
 		if s.NumLabel == nil {
 			s.NumLabel, s.NumUnit = map[string][]int64{}, map[string][]string{}
 		}
-		s.NumLabel[labelTimestamp], s.NumUnit[labelTimestamp] = []int64{testTime + int64(w.IntN(2000)) - 500}, []string{unitNanoseconds}
+		s.NumLabel[labelTimestamp] = []int64{testTime + int64(w.IntN(2000)) - 500}
+		s.NumUnit[labelTimestamp] = []string{unitNanoseconds}
 	}
 	return s
 }
@@ -396,8 +405,9 @@ func (w *world) label(s *profile.Sample, key string) {
 	if s.Label == nil {
 		s.Label, s.NumLabel, s.NumUnit = map[string][]string{}, map[string][]int64{}, map[string][]string{}
 	}
-	text := w.one("", "v", "w", `"v"`, "true", `"4bf92f3577b34da6a3ce929d0e0e4736"`, "1.0", `{"a":1}`, `{"a": 1}`, `{"$bytes":"AA=="}`, `{"$unit":"s","$value":1}`,
-		`[[[[1]]]]`, "bad\xff", "4bf92f3577b34da6a3ce929d0e0e4736", ScopeName)
+	text := w.one("", "v", "w", `"v"`, "true", `"4bf92f3577b34da6a3ce929d0e0e4736"`, "1.0", `{"a":1}`,
+		`{"a": 1}`, `{"$bytes":"AA=="}`, `{"$unit":"s","$value":1}`, `[[[[1]]]]`, "bad\xff",
+		"4bf92f3577b34da6a3ce929d0e0e4736", ScopeName)
 	switch w.IntN(6) {
 	case 0:
 		s.Label[key] = []string{text, w.one("v", "w")}

@@ -33,6 +33,9 @@ func ToOTLP(p *profile.Profile, opt ToOptions) (pprofile.Profiles, error) {
 		return e.out, nil
 	}
 	e.locate()
+	if e.err != nil {
+		return pprofile.Profiles{}, fmt.Errorf("reading locations: %w", e.err)
+	}
 	s := newSampler(e)
 	for i, sample := range p.Sample {
 		if err := s.add(sample); err != nil {
@@ -41,7 +44,7 @@ func ToOTLP(p *profile.Profile, opt ToOptions) (pprofile.Profiles, error) {
 	}
 	s.emit(opt)
 	if e.err != nil {
-		return pprofile.Profiles{}, e.err
+		return pprofile.Profiles{}, fmt.Errorf("writing profiles: %w", e.err)
 	}
 	return e.out, nil
 }
@@ -89,7 +92,7 @@ func newEncoder(p *profile.Profile) *encoder {
 // mended checks and mends a string of pprof, which may hold any bytes.
 func mended(s string) (string, error) {
 	if len(s) > maxString {
-		return "", fmt.Errorf("string has %d bytes, more than %d", len(s), maxString)
+		return "", tooLong(s)
 	}
 	return strings.ToValidUTF8(s, "\uFFFD"), nil
 }

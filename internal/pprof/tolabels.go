@@ -179,7 +179,7 @@ func (d *decoder) decode(entries []entry) (s labelSet) {
 		id, ok := d.label(e, forced)
 		a := d.labels[id]
 		n := name{a.at, a.key}
-		if !ok || !a.ok || used[n] {
+		if !ok || !a.ok || used[n] || isField(a.at, a.key) {
 			sample = append(sample, d.odd(e))
 			continue
 		}
@@ -200,6 +200,17 @@ func (d *decoder) decode(entries []entry) (s labelSet) {
 	s.profile, _ = d.lists.id(ofProfile)
 	s.attributes, _ = d.encoder.sets.id(d.set(sample))
 	return s
+}
+
+// isField tells whether an attribute is a field in pprof, which FromOTLP would make of it again instead of a label.
+func isField(at place, key string) bool {
+	switch key {
+	case attrComment, attrDocURL, attrDropFrames, attrKeepFrames, attrColumn, attrSampleType, attrPeriod, attrWindow:
+		return at == onProfile
+	case attrDefaultType, attrTypeOrder:
+		return at == onScope
+	}
+	return false
 }
 
 // odd makes the attribute of labels that no other can stand for.

@@ -174,7 +174,10 @@ func (e *encoder) addMapping(m *pprofMapping) {
 	for _, flag := range []struct {
 		key string
 		has bool
-	}{{functions, m.HasFunctions}, {attrHasFilenames, m.HasFilenames}, {attrHasLines, m.HasLineNumbers}, {attrHasInlines, m.HasInlineFrames}} {
+	}{
+		{functions, m.HasFunctions}, {attrHasFilenames, m.HasFilenames}, {attrHasLines, m.HasLineNumbers},
+		{attrHasInlines, m.HasInlineFrames},
+	} {
 		if flag.has {
 			attributes = append(attributes, attribute{key: flag.key, value: pcommon.NewValueBool(true)})
 		}
@@ -273,7 +276,8 @@ func (e *encoder) addLocation(l *profile.Location, m *pprofMapping, carried []at
 			words = appendLine(words, f, max(n.Line, 0), max(n.Column, 0))
 		}
 	}
-	id, isNew := e.locationOf.id(slices.Concat([]int32{index, int32(l.Address), int32(l.Address >> 32), int32(len(words))}, words, set))
+	head := []int32{index, int32(l.Address), int32(l.Address >> 32), int32(len(words))}
+	id, isNew := e.locationOf.id(slices.Concat(head, words, set))
 	if isNew {
 		to := e.dict.LocationTable().AppendEmpty()
 		to.SetMappingIndex(index)

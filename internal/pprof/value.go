@@ -149,12 +149,16 @@ func appendString(b []byte, s string) []byte {
 // checkText checks a string from outside.
 func checkText(s string) error {
 	if len(s) > maxString {
-		return fmt.Errorf("string has %d bytes, more than %d", len(s), maxString)
+		return tooLong(s)
 	}
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("string %.100q is not UTF-8", s)
 	}
 	return nil
+}
+
+func tooLong(s string) error {
+	return fmt.Errorf("string %.40q... has %d bytes, more than %d", s, len(s), maxString)
 }
 
 // parseValue is the inverse of valueJSON. It takes more than that writes: callers compare.
