@@ -74,6 +74,9 @@ const (
 	prefixHTLHash   = "htlhash:"
 )
 
+// buildIDKeys returns the attributes with a build id, the best first.
+func buildIDKeys() []string { return []string{attrBuildIDGNU, attrBuildIDGo, attrHTLHash} }
+
 // buildID returns the text of a mapping's build id in pprof; ok is false if it would not come back.
 func buildID(key, value string) (text string, ok bool) {
 	switch key {

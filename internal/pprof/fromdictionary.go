@@ -32,6 +32,7 @@ type dictionary struct {
 	mappings  []mapping
 	mappingOf map[mapping]int32
 	mappingID []int32
+	inTable   int32 // ids below are those of OTLP's mapping table, others of mappings that locations carry
 	main      int32 // the mapping of the main binary, 0 if none says so
 
 	locations  []location

@@ -23,23 +23,34 @@ func (d *dictionary) mappingReader(table pprofile.MappingSlice) func(int) error 
 		if err != nil {
 			return err
 		}
-		if err := d.mappingAttributes(&v, d.sets.all[set]); err != nil {
+		main, err := d.mappingAttributes(&v, d.sets.all[set])
+		if err != nil {
 			return err
 		}
-		d.mappingID = append(d.mappingID, intern(&d.mappings, d.mappingOf, v))
+		id := intern(&d.mappings, d.mappingOf, v)
+		if main {
+			d.main = id
+		}
+		d.mappingID = append(d.mappingID, id)
+		d.inTable = int32(len(d.mappings))
 		return nil
 	}
 }
 
-// mappingAttributes puts attributes into the fields that pprof has for them, and carries the others.
-func (d *dictionary) mappingAttributes(m *mapping, attributes []int32) error {
-	order := []string{attrBuildIDGNU, attrBuildIDGo, attrHTLHash} // the best first
-	ids := make([]int32, len(order))                              // attributes
+// mappingAttributes puts attributes into the fields that pprof has for them, and carries the others. main tells whether one
+// says that the mapping is the main binary's.
+func (d *dictionary) mappingAttributes(m *mapping, attributes []int32) (main bool, err error) {
+	order := buildIDKeys()
+	ids := make([]int32, len(order)) // attributes
 	var carried []int32
 	for _, id := range attributes {
 		s, v := d.attributes[id], d.values[id]
 		key := d.texts.all[s.key]
 		if s.kind == pcommon.ValueTypeBool && s.unit == 0 && m.has.set(key, v.Bool()) {
+			continue
+		}
+		if key == attrMain && s.kind == pcommon.ValueTypeBool && s.unit == 0 {
+			main = v.Bool()
 			continue
 		}
 		if i := slices.Index(order, key); i >= 0 && s.kind == pcommon.ValueTypeStr && s.unit == 0 {
@@ -58,14 +69,12 @@ func (d *dictionary) mappingAttributes(m *mapping, attributes []int32) error {
 			carried = append(carried, id)
 			continue
 		}
-		var err error
 		if m.buildID, err = d.text(text); err != nil {
-			return err
+			return false, err
 		}
 	}
-	var err error
 	m.carried, err = d.carryAll(carried)
-	return err
+	return main, err
 }
 
 // set sets the flag that the attribute stands for; it is false if there is none.
@@ -199,60 +208,81 @@ func (d *dictionary) frameType(l *location, t profile.FrameType) (needed bool, e
 // forbiddenMapping makes the mapping that a location carries: its file, and the attribute with the rest (0 for none). ok is
 // false if that attribute is something else. encoder.forbid is the inverse.
 func (d *dictionary) forbiddenMapping(file, rest int32) (id int32, ok bool, err error) {
-	m, main := mapping{file: file}, false
-	if rest != 0 {
-		full := m
-		if main, ok, err = d.restOfMapping(&full, d.values[rest]); err != nil {
+	m := mapping{file: file}
+	r, ok := parseRest(d.values[rest])
+	if ok {
+		m.start, m.limit, m.offset, m.has = r.start, r.limit, r.offset, r.has
+		if m.buildID, err = d.text(r.buildID); err != nil {
 			return 0, false, err
 		}
-		if ok {
-			m = full
+		if m.carried, err = d.carriedMap(r.attributes, r.units); err != nil {
+			return 0, false, err
 		}
 	}
 	id = intern(&d.mappings, d.mappingOf, m)
-	if main && ok {
+	if r.main && ok {
 		d.main = id
 	}
 	return id, ok || rest == 0, nil
 }
 
-func (d *dictionary) restOfMapping(m *mapping, v pcommon.Value) (main, ok bool, err error) {
+// restOfMapping is what attrMapping says.
+type restOfMapping struct {
+	start, limit, offset uint64
+	buildID              string
+	has                  resolution
+	main                 bool
+	attributes, units    pcommon.Map
+}
+
+func parseRest(v pcommon.Value) (r restOfMapping, ok bool) {
+	r.attributes, r.units = pcommon.NewMap(), pcommon.NewMap()
 	if v.Type() != pcommon.ValueTypeMap {
-		return false, false, nil
+		return r, false
 	}
 	for key, v := range v.Map().All() {
 		switch kind := v.Type(); {
-		case key == "start" && kind == pcommon.ValueTypeInt:
-			m.start = uint64(v.Int())
-		case key == "limit" && kind == pcommon.ValueTypeInt:
-			m.limit = uint64(v.Int())
-		case key == "offset" && kind == pcommon.ValueTypeInt:
-			m.offset = uint64(v.Int())
-		case key == "build_id" && kind == pcommon.ValueTypeStr:
-			m.buildID, err = d.text(v.Str())
-		case key == "main" && kind == pcommon.ValueTypeBool:
-			main = v.Bool()
-		case kind == pcommon.ValueTypeBool && m.has.set(prefixMapping+key, v.Bool()):
-		case key == "attributes" && kind == pcommon.ValueTypeMap:
-			m.carried, err = d.carriedMap(v.Map())
+		case key == keyStart && kind == pcommon.ValueTypeInt:
+			r.start = uint64(v.Int())
+		case key == keyLimit && kind == pcommon.ValueTypeInt:
+			r.limit = uint64(v.Int())
+		case key == keyOffset && kind == pcommon.ValueTypeInt:
+			r.offset = uint64(v.Int())
+		case key == keyBuildID && kind == pcommon.ValueTypeStr:
+			r.buildID = v.Str()
+		case key == keyMain && kind == pcommon.ValueTypeBool:
+			r.main = v.Bool()
+		case kind == pcommon.ValueTypeBool && r.has.set(prefixMapping+key, v.Bool()):
+		case key == keyAttributes && kind == pcommon.ValueTypeMap:
+			r.attributes = v.Map()
+		case key == keyUnits && kind == pcommon.ValueTypeMap:
+			r.units = v.Map()
 		default:
-			return false, false, nil
-		}
-		if err != nil {
-			return false, false, err
+			return r, false
 		}
 	}
-	return main, true, nil
+	for key, unit := range r.units.All() {
+		if _, known := r.attributes.Get(key); !known || unit.Type() != pcommon.ValueTypeStr {
+			return r, false
+		}
+	}
+	return r, true
 }
 
-func (d *dictionary) carriedMap(m pcommon.Map) (int32, error) {
+func (d *dictionary) carriedMap(m, units pcommon.Map) (int32, error) {
 	ids := make([]int32, 0, m.Len())
 	for key, v := range m.All() {
 		k, err := d.text(key)
 		if err != nil {
 			return 0, err
 		}
-		s, err := d.source(k, 0, v)
+		unit := int32(0)
+		if u, ok := units.Get(key); ok {
+			if unit, err = d.text(u.Str()); err != nil {
+				return 0, err
+			}
+		}
+		s, err := d.source(k, unit, v)
 		if err != nil {
 			return 0, err
 		}

@@ -1,6 +1,8 @@
 package pprof
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -17,19 +19,22 @@ func (o *output) tables() error {
 	mappings := make([]*profile.Mapping, len(d.mappings))
 	functions := make([]*profile.Function, len(d.functions))
 	lines := 0
+	var order []int32 // of the mappings: those of the mapping table, then those that locations carry as they come
 	for id, use := range used {
 		if use {
 			l := d.locations[id]
 			lines += len(d.lists.all[l.lines]) / wordsPerLine
 			if l.mapping != 0 && mappings[l.mapping] == nil {
 				mappings[l.mapping] = &profile.Mapping{}
+				order = append(order, l.mapping)
 			}
 		}
 	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(min(a, d.inTable), min(b, d.inTable)) })
 	if err := d.budget.take(lines, sizeLine); err != nil {
 		return err
 	}
-	if err := o.emitMappings(mappings); err != nil {
+	if err := o.emitMappings(mappings, order); err != nil {
 		return err
 	}
 	o.locations = make([]*profile.Location, len(d.locations))
@@ -141,18 +146,11 @@ func (o *output) carryLocation(l *profile.Location, tags []int32, functions map[
 	return nil
 }
 
-// emitMappings fills in those mappings that are not nil. The first one in pprof is that of the main binary.
-func (o *output) emitMappings(mappings []*profile.Mapping) error {
+// emitMappings fills in the mappings. The first one in pprof is that of the main binary.
+func (o *output) emitMappings(mappings []*profile.Mapping, order []int32) error {
 	d := o.d
-	first := o.mainMapping(mappings)
-	order := make([]int, 0, len(mappings))
-	if first != 0 {
-		order = append(order, first)
-	}
-	for id, m := range mappings {
-		if m != nil && id != first {
-			order = append(order, id)
-		}
+	if i := o.mainMapping(order); i > 0 {
+		order = slices.Concat(order[i:i+1], order[:i], order[i+1:])
 	}
 	for _, id := range order {
 		from, m := d.mappings[id], mappings[id]
@@ -185,11 +183,11 @@ func (o *output) mapping(m *profile.Mapping) {
 	o.p.Mapping = append(o.p.Mapping, m)
 }
 
-// mainMapping returns the mapping that is known to be the main binary's, or 0: the one that says so itself, or the first
-// one of the executable of all resources, if they have the same.
-func (o *output) mainMapping(mappings []*profile.Mapping) int {
-	if o.d.main != 0 && mappings[o.d.main] != nil {
-		return int(o.d.main)
+// mainMapping returns the place of the mapping that is known to be the main binary's, or 0: the one that says so itself, or the
+// first one of the executable of all resources, if they have the same. encoder.impliedMain knows what comes of that.
+func (o *output) mainMapping(order []int32) int {
+	if i := slices.Index(order, o.d.main); i >= 0 {
+		return i
 	}
 	executable := o.headers[0].executable
 	for _, h := range o.headers {
@@ -197,10 +195,8 @@ func (o *output) mainMapping(mappings []*profile.Mapping) int {
 			return 0
 		}
 	}
-	for id, m := range mappings {
-		if m != nil && executable != 0 && o.d.mappings[id].file == executable {
-			return id
-		}
+	if executable == 0 {
+		return 0
 	}
-	return 0
+	return max(0, slices.IndexFunc(order, func(id int32) bool { return o.d.mappings[id].file == executable }))
 }

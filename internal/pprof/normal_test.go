@@ -273,17 +273,43 @@ func mendAll(labels map[string][]string) map[string][]string {
 	return labels
 }
 
-func locationFacts(l *profile.Location, mend func(string) string) string {
-	var m profile.Mapping
-	if l.Mapping != nil {
-		m = profile.Mapping{
-			Start: l.Mapping.Start, Limit: l.Mapping.Limit, Offset: l.Mapping.Offset,
-			File: mend(l.Mapping.File), BuildID: mend(l.Mapping.BuildID),
-			HasFunctions: l.Mapping.HasFunctions, HasFilenames: l.Mapping.HasFilenames, HasLineNumbers: l.Mapping.HasLineNumbers,
-			HasInlineFrames: l.Mapping.HasInlineFrames,
+// mainFacts says which of the mappings that samples need is the first: pprof takes it for the main binary's. ok is false if
+// that is hard to say, as the mapping may be there only for what it carries.
+func mainFacts(p *profile.Profile) (main profile.Mapping, ok bool) {
+	needed := map[*profile.Mapping]bool{}
+	for _, s := range p.Sample {
+		for _, l := range s.Location {
+			needed[l.Mapping] = true
 		}
 	}
-	s := fmt.Sprintf("%x %v %+v", l.Address, l.IsFolded, m)
+	for i, m := range p.Mapping {
+		if !needed[m] {
+			continue
+		}
+		if main = mappingFacts(m); main != (profile.Mapping{}) {
+			return main, true
+		}
+		if i+1 < len(p.Mapping) && strings.HasPrefix(p.Mapping[i+1].File, carrier) {
+			return main, false
+		}
+	}
+	return main, true
+}
+
+func mappingFacts(m *profile.Mapping) (facts profile.Mapping) {
+	if m == nil {
+		return facts
+	}
+	mend := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	return profile.Mapping{
+		Start: m.Start, Limit: m.Limit, Offset: m.Offset, File: mend(m.File), BuildID: mend(m.BuildID),
+		HasFunctions: m.HasFunctions, HasFilenames: m.HasFilenames, HasLineNumbers: m.HasLineNumbers,
+		HasInlineFrames: m.HasInlineFrames,
+	}
+}
+
+func locationFacts(l *profile.Location, mend func(string) string) string {
+	s := fmt.Sprintf("%x %v %+v", l.Address, l.IsFolded, mappingFacts(l.Mapping))
 	for _, n := range l.Line {
 		if f := n.Function; f.Name != "" || f.SystemName != "" || f.Filename != "" {
 			s += fmt.Sprintf(" %q/%q/%q/%d:%d:%d", mend(f.Name), mend(f.SystemName), mend(f.Filename), max(f.StartLine, 0),
@@ -302,6 +328,11 @@ func samePprof(t *testing.T, got, want *profile.Profile) {
 	}
 	if s := difference(gotSamples, wantSamples); s != "" {
 		t.Fatalf("samples differ:\n%s", s)
+	}
+	if main, ok := mainFacts(want); ok {
+		if first, _ := mainFacts(got); first != main {
+			t.Fatalf("the first mapping is %+v, not %+v", first, main)
+		}
 	}
 }
 

@@ -18,7 +18,8 @@
 //     id without the other) is an attribute.
 //   - OTLP, locations: one has a frame type, impliedType's if none is given; a mapping that the specification forbids is
 //     carried by the locations, as the profile builder does it; a line without function is left out; flags that are false
-//     are left out, and line numbers are not negative.
+//     are left out, and line numbers are not negative. Of a location that has a mapping, but one that is carried, another in
+//     its attributes is left out. Which mapping is the main binary's is said only where the order and the executable do not.
 //   - OTLP, the rest: an empty scope name is ScopeName, an empty schema URL that of the conventions 1.44. profile_id is made
 //     anew. original_payload, entity references and counts of dropped attributes are left out. An attribute named like a field
 //     of pprof's (pprof.profile.doc_url) but of another type is a label for good.
@@ -63,8 +64,10 @@ const (
 	maxDepth = 32
 	// maxKeys bounds the attributes of one thing and the keys of a map among their values: pdata's maps are lists.
 	// maxLabels bounds the labels of a sample, which has attributes in four places.
-	maxKeys   = 256
-	maxLabels = 4*maxKeys + 8
+	// maxCarried leaves room for the attributes that are fields in pprof.
+	maxKeys    = 256
+	maxCarried = maxKeys - 16
+	maxLabels  = 4*maxKeys + 8
 )
 
 // Attributes of the semantic conventions 1.44 that have a field in pprof.
@@ -96,6 +99,8 @@ const (
 	attrMapping = "hostprofiles.pprof.mapping"
 	// attrClaimsFunctions stands for has_functions on a mapping none of whose locations has a line.
 	attrClaimsFunctions = "hostprofiles.pprof.mapping.has_functions"
+	// attrMain says that a mapping is the main binary's where the order of mappings and the executable do not.
+	attrMain = "hostprofiles.pprof.mapping.main"
 	// attrSampleType is [type, unit] of a sample type that lacks one of them.
 	attrSampleType = "hostprofiles.pprof.sample_type"
 	// attrColumn is how many columns before this one have the same sample type.
@@ -106,6 +111,15 @@ const (
 	attrWindow = "hostprofiles.pprof.window"
 	// attrLabel comes before the key of a label that no attribute can stand for: a map of the lists strings, numbers, units.
 	attrLabel = "hostprofiles.pprof.label."
+)
+
+// Keys of attrMapping.
+const (
+	keyStart, keyLimit, keyOffset = "start", "limit", "offset"
+	keyBuildID                    = "build_id"
+	keyMain                       = "main"
+	keyAttributes                 = "attributes" // what it carries, and the units of those that have one
+	keyUnits                      = "units"
 )
 
 // Labels with a meaning of their own.

@@ -227,6 +227,9 @@ func randomPayload(w *world) pprofile.Profiles {
 		rp := p.out.ResourceProfiles().AppendEmpty()
 		rp.SetSchemaUrl(w.one(ownprofile.SchemaURL, "https://example.com/other"))
 		rp.Resource().Attributes().PutInt("process.pid", int64(r))
+		if w.chance(2) {
+			rp.Resource().Attributes().PutStr(attrExecutable, w.one("/bin/app", "/lib/libc.so.6", "/gone", "/other", "[jvm]"))
+		}
 		w.attributes(rp.Resource().Attributes(), "service.name", "team", "process.command_args", "otel.scope.name", "x:json",
 			"schema_url", "trace_id")
 		for s := range 1 + w.IntN(2) {
@@ -329,7 +332,8 @@ func randomPprof(w *world) *profile.Profile {
 	for i := range 10 {
 		f := &profile.Function{
 			ID: uint64(i+1) << w.IntN(20), Name: w.one("", "f", "g", "bad\xff", carrier), StartLine: int64(w.IntN(4) - 1),
-			SystemName: w.one("", "_Zf", attrFrameType), Filename: w.one("", "a.go", "b.py", "c.c"),
+			SystemName: w.one("", "_Zf", attrFrameType, attrFolded+suffixJSON, attrMappingFile, attrMapping+suffixJSON, "k"+suffixJSON),
+			Filename:   w.one("", "a.go", "b.py", "c.c", "jvm", "true", `{"main":true}`, `{"$unit":"s","$value":1}`),
 		}
 		for _, other := range p.Function {
 			if other.ID == f.ID {
@@ -352,13 +356,27 @@ func randomPprof(w *world) *profile.Profile {
 	for range 1 + w.IntN(30) {
 		p.Sample = append(p.Sample, w.pprofSample(p))
 	}
+	if w.chance(4) {
+		executable := w.one("/bin/app", "[jvm]", "[vdso]", "bad\xff", "/other")
+		for _, s := range p.Sample {
+			if s.Label == nil {
+				s.Label = map[string][]string{}
+			}
+			s.Label[attrExecutable] = []string{executable}
+		}
+	}
 	return p
 }
 
 func (w *world) pprofMapping(id uint64) *profile.Mapping {
 	m := &profile.Mapping{
-		ID: id, File: w.one("", "/bin/app", "[vdso]", "[jvm]", "[cpython]", "[kernel.kallsyms]_text", "bad\xff", carrier+" x"),
+		ID: id, File: w.one("", "/bin/app", "[vdso]", "[jvm]", "[cpython]", "[kernel.kallsyms]_text", "bad\xff"),
 		BuildID: w.one("", "c0ffee", "C0FFEE", "go:a/b", "go:", "htlhash:00", "htlhash:000102030405060708090a0b0c0d0e0f", "bad\xff"),
+	}
+	if w.chance(4) {
+		m.File = carrier + " " + w.one("x", "x:json", attrBuildIDGNU, attrBuildIDGo, attrHTLHash, attrMain+suffixJSON,
+			attrHasLines+suffixJSON)
+		m.BuildID = w.one("", "c0ffee", "C0FFEE", "true", `{"$unit":"s","$value":1}`, "000102030405060708090a0b0c0d0e0f")
 	}
 	if w.chance(2) {
 		m.Start, m.Limit, m.Offset = uint64(w.IntN(3))<<12, uint64(w.IntN(3))<<12, uint64(w.IntN(2))
@@ -380,7 +398,7 @@ func (w *world) pprofSample(p *profile.Profile) *profile.Sample {
 	for _, key := range []string{
 		"", "thread", "process.pid", "trace_id", "span_id", "trace_id:json", "span_id:json", "otel.scope.name",
 		"otel.scope.version", "otel.resource.process.pid", "otel.resource.team", "otel.profile.x", "otel.sample.thread", "x:json",
-		attrLabel + "thread", "end_timestamp_ns", "bad\xff", "bad\xfe",
+		attrLabel + "thread", "end_timestamp_ns", "bad\xff", "bad\xfe", "otel.profile." + attrDocURL, "otel.scope." + attrTypeOrder,
 	} {
 		if w.chance(8) {
 			w.label(s, key)

@@ -68,7 +68,6 @@ type encoder struct {
 
 	byID     ids     // of pprof's locations
 	location []int32 // by place in p.Location: index in the location table, 0 if no sample refers to it
-	sayMain  bool    // OTLP's order does not tell which mapping is the main binary's, unless it is in the mapping table
 	buf      []int32
 }
 
@@ -97,11 +96,17 @@ func mended(s string) (string, error) {
 	return strings.ToValidUTF8(s, "\uFFFD"), nil
 }
 
+func (e *encoder) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
 // text returns the id of a string.
 func (e *encoder) text(s string) int32 {
 	id, err := e.texts.id(s, mended)
-	if err != nil && e.err == nil {
-		e.err = err
+	if err != nil {
+		e.fail(err)
 	}
 	for len(e.textIndex) < len(e.texts.all) {
 		e.textIndex = append(e.textIndex, 0)
@@ -131,8 +136,8 @@ func (e *encoder) attribute(key string, v pcommon.Value, unit string) int32 {
 		s.num = v.Int()
 	default:
 		text, err := valueJSON(v, "")
-		if err != nil && e.err == nil {
-			e.err = fmt.Errorf("attribute %.100q: %w", key, err)
+		if err != nil {
+			e.fail(fmt.Errorf("attribute %.100q: %w", key, err))
 		}
 		s.str = e.text(text)
 	}
