@@ -256,6 +256,13 @@ func TestDuplicateAndOrphanMutations(t *testing.T) {
 		{"string twice", "is a duplicate of index 1", func(v parts) { v.d.StringTable().Append(v.d.StringTable().At(1)) }},
 		{"empty string twice", "is a duplicate of index 0", func(v parts) { v.d.StringTable().Append("") }},
 		{"attribute twice", "is a duplicate of index 1", func(v parts) { v.d.AttributeTable().At(1).CopyTo(v.d.AttributeTable().AppendEmpty()) }},
+		{"list twice", "is a duplicate of index", func(v parts) {
+			for range 2 {
+				a := v.d.AttributeTable().AppendEmpty()
+				v.d.AttributeTable().At(1).CopyTo(a)
+				a.Value().SetEmptySlice().AppendEmpty().SetDouble(0)
+			}
+		}},
 		{"function twice", "dictionary.function_table[3]: is a duplicate of index 1", func(v parts) { v.d.FunctionTable().At(1).CopyTo(v.d.FunctionTable().AppendEmpty()) }},
 		{"mapping twice, attributes in another order", "dictionary.mapping_table[3]: is a duplicate of index 2", func(v parts) {
 			m := v.d.MappingTable().AppendEmpty()

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -225,6 +226,34 @@ func (d *dictionary) checkAttributes(path string, list pcommon.Int32Slice, where
 	return keys
 }
 
+// appendValue appends what no value that differs has, be it in type only.
+func appendValue(b []byte, v pcommon.Value) []byte {
+	b = append(b, byte(v.Type()))
+	switch v.Type() {
+	case pcommon.ValueTypeSlice:
+		b = binary.AppendUvarint(b, uint64(v.Slice().Len()))
+		for _, e := range v.Slice().All() {
+			b = appendValue(b, e)
+		}
+	case pcommon.ValueTypeMap:
+		b = binary.AppendUvarint(b, uint64(v.Map().Len()))
+		entries := map[string]pcommon.Value{}
+		for k, e := range v.Map().All() {
+			entries[k] = e
+		}
+		for _, k := range slices.Sorted(maps.Keys(entries)) {
+			b = appendValue(appendText(b, k), entries[k])
+		}
+	default:
+		b = appendText(b, v.AsString()) // bytes as base64
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
 // checkDuplicates finds entries with equal values. Where an entry refers to others, equal ones count as the same, so a
 // duplicate is found however it is built.
 func (d *dictionary) checkDuplicates() {
@@ -271,7 +300,7 @@ func (d *dictionary) checkDuplicates() {
 		a := t.AttributeTable().At(i)
 		ref(d.strings, a.KeyStrindex())
 		ref(d.strings, a.UnitStrindex())
-		b = fmt.Appendf(b, "%d%#v", a.Value().Type(), a.Value().AsRaw())
+		b = appendValue(b, a.Value())
 	})
 	d.functions = find("function_table", t.FunctionTable().Len(), func(i int) {
 		f := t.FunctionTable().At(i)
