@@ -36,7 +36,10 @@ func hostilePayload(at time.Time) *payload {
 		thread, own := p.attribute("thread.name", name), p.attribute(name, name)
 		stopped := p.attribute("hostprofiles.stack.stop_reason", name)
 		locations := []int32{p.location("outer "+fmt.Sprint(i), "native"), p.location(name, name), p.location("inner "+name, "native")}
-		p.sample(pr, locations, int64(100+i), time.Duration(i)*100*time.Millisecond, thread, own, stopped)
+		// Often, so that what else happens on the host does not push it out of lists of the most frequent.
+		for k := range 300 {
+			p.sample(pr, locations, int64(1+i), time.Duration(i)*100*time.Millisecond+time.Duration(k)*time.Millisecond, thread, own, stopped)
+		}
 	}
 	return p
 }
