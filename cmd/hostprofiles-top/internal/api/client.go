@@ -35,13 +35,25 @@ func New(address string, timeout time.Duration) (*Client, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address of a server; it has to be like http://127.0.0.1:4041", text.Clean(address))
+		return nil, fmt.Errorf("%q is no address of a server; it has to be like http://127.0.0.1:4041", withoutPassword(address))
+	}
+	if strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") { // what is shown of the address would have it
+		return nil, fmt.Errorf("the password for %q has a character that has to be written as in addresses: / as %%2F, ? as %%3F, # as %%23",
+			withoutPassword(address))
 	}
 	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(u.Path, "/"), "", ""
 	return &Client{base: u, http: &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the API redirects nobody
 	}}, nil
+}
+
+// withoutPassword is an address that is not understood as it can be shown: whatever is before the last @ may be a password.
+func withoutPassword(address string) text.Safe {
+	if i := strings.LastIndexByte(address, '@'); i >= 0 {
+		address = "..." + address[i:]
+	}
+	return text.Clean(address)
 }
 
 // NewWithTransport makes a client that asks through a transport of its own.
@@ -209,7 +221,7 @@ func (c *Client) refused(resp *http.Response, body []byte) error {
 	}
 	ours := json.Unmarshal(body, &said) == nil && said.Error != nil
 	switch code := resp.StatusCode; {
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+	case code == http.StatusUnauthorized || code == http.StatusForbidden && !ours:
 		return c.problem(Forbidden, "wants to know who asks; an address may be http://user:password@host:port", nil)
 	case !ours:
 		return c.stranger(fmt.Sprintf("it answers with status %d", code), nil)

@@ -47,6 +47,14 @@ func TestAddresses(t *testing.T) {
 		require.Error(t, err, in)
 		require.NotContains(t, err.Error(), "\x1b")
 	}
+	for _, in := range []string{
+		"ftp://user:secret@host", "user:secret@", "http://user:secret%zz@host", "http://user:sec@secret@host:x", "http://user:1/secret@host",
+		"http://user:1?secret@host", "http://user:1#secret@host", "user:secret/1@host", "http://user:secret@ho st",
+	} {
+		_, err := New(in, time.Second)
+		require.Error(t, err, in)
+		require.NotContains(t, err.Error(), "secret")
+	}
 }
 
 func TestWhatIsAsked(t *testing.T) {
@@ -93,6 +101,9 @@ func TestProblems(t *testing.T) {
 		{"long", say(414, `{"error":"too long"}`), Rejected, "too long"},
 		{"misdirected", say(421, `{"error":"unknown name"}`), Other, "says: unknown name"},
 		{"auth", say(401, ""), Forbidden, "who asks"},
+		{"forbidden", say(403, "no"), Forbidden, "who asks"},
+		{"forbidden with a reason", say(403, `{"error":"not from there"}`), Other, "says: not from there"},
+		{"too large", say(413, `{"error":"narrow the range"}`), Other, "says: narrow the range"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
 		}, Stranger, "status 302"},
