@@ -76,9 +76,11 @@ type Data struct {
 	Functions  []Function
 	More       int
 	Processes  []Process
-	Expanded   []Function // of the process ExpandedOf, those that ran by themselves
-	ExpandedOf *string
-	Around     *Around
+	// MoreProcesses were too small to be told.
+	MoreProcesses int
+	Expanded      []Function // of the process ExpandedOf, those that ran by themselves
+	ExpandedOf    *string
+	Around        *Around
 }
 
 // Function is a row of a list of functions.
@@ -109,7 +111,7 @@ func Fetch(ctx context.Context, source Source, r Request) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Status: status, Generation: Generation{status.Window.To, status.Payloads.Accepted}}
+	d := &Data{Status: status, Generation: Generation{latest(status), status.Payloads.Accepted}}
 	if !d.chooseType(r.Type) {
 		return d, nil
 	}
@@ -138,13 +140,21 @@ func (d *Data) chooseType(id string) bool {
 	return true
 }
 
+// latest is the end of the data, but not after now: one host whose clock is ahead would hide all others.
+func latest(s *api.Status) int64 {
+	if s.Now > 0 {
+		return min(s.Window.To, s.Now)
+	}
+	return s.Window.To
+}
+
 // selection finds the range of time. It ends with the data, not now: a profiler sends every few seconds, and the time since
 // would look idle.
 func (d *Data) selection(r Request) api.Selection {
 	w := d.Status.Window
 	to := r.Until
 	if to == 0 {
-		to = w.To
+		to = latest(d.Status)
 	}
 	length := r.Window.Milliseconds()
 	d.Range = api.Range{From: max(to-length, 1), To: to}
@@ -190,7 +200,12 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 	}
 	d.Total, d.BaseTotal, d.More, d.Matching = table.Total, table.BaseTotal, table.More, tree.SearchTotal
 	in, totals, processes := attribute(tree)
-	d.Processes = complete(processes, Values(d.Labels, KeyProcess))
+	named := label(d.Labels, KeyProcess)
+	d.Processes = processes
+	if !slices.ContainsFunc(r.Filters, func(f api.Filter) bool { return f.Key == KeyProcess }) { // else the label has others, too
+		d.Processes = complete(processes, named.Values)
+		d.MoreProcesses = max(named.More-beside(processes, named.Values), 0)
+	}
 	rows := table.Rows
 	if !r.Apart {
 		rows = foldRows(rows, totals)
@@ -206,6 +221,20 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 		return nil
 	}
 	return d.expand(ctx, source, r, sel)
+}
+
+// beside counts the processes with a name that are not among the values, but in the selection, not only in what it is compared with.
+func beside(processes []Process, values []api.Value) (n int) {
+	listed := make(map[string]bool, len(values))
+	for _, v := range values {
+		listed[v.Raw] = true
+	}
+	for i := range processes {
+		if p := &processes[i]; p.Raw != "" && p.Total != 0 && !listed[p.Raw] {
+			n++
+		}
+	}
+	return n
 }
 
 // expand asks for the functions of one process.
@@ -229,12 +258,17 @@ func (d *Data) expand(ctx context.Context, source Source, r Request, sel api.Sel
 	return nil
 }
 
-// Values are a label's.
-func Values(labels []api.Label, key string) []api.Value {
+// Values are a label's, the largest; More counts the others.
+func Values(labels []api.Label, key string) []api.Value { return label(labels, key).Values }
+
+// More is how many values a label has beside those that are told.
+func More(labels []api.Label, key string) int { return max(label(labels, key).More, 0) }
+
+func label(labels []api.Label, key string) api.Label {
 	for _, l := range labels {
 		if l.Key == key {
-			return l.Values
+			return l
 		}
 	}
-	return nil
+	return api.Label{}
 }

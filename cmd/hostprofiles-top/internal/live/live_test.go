@@ -93,6 +93,29 @@ func TestWindows(t *testing.T) {
 	require.InDelta(t, 50, d.Seconds, 0)
 }
 
+// TestTheEndIsNotAfterNow shows that the window is the last minute although somebody's samples are from later.
+func TestTheEndIsNotAfterNow(t *testing.T) {
+	s := fakeserver.Normal()
+	s.Now, s.To = fakeserver.Epoch, fakeserver.Epoch+600_000
+	c := client(t, s)
+	d := fetch(t, c, Request{})
+	require.Equal(t, api.Range{From: s.Now - 60_000, To: s.Now}, d.Range)
+	require.InDelta(t, 60, d.Seconds, 0)
+	s.Change(func() { s.Now += 2000 })
+	later := fetch(t, c, Request{Known: d.Generation})
+	require.False(t, later.Unchanged, "time goes on through what is held")
+	require.Equal(t, s.Now, later.Range.To)
+}
+
+// TestProcessesOfAFilter shows that other processes are not listed although the label has them.
+func TestProcessesOfAFilter(t *testing.T) {
+	c := client(t, fakeserver.Normal())
+	require.Len(t, fetch(t, c, Request{}).Processes, 4)
+	d := fetch(t, c, Request{Filters: []api.Filter{{Key: KeyProcess, Value: "web"}}})
+	require.Len(t, d.Processes, 1)
+	require.Equal(t, "web", d.Processes[0].Raw)
+}
+
 func TestAround(t *testing.T) {
 	c := client(t, fakeserver.Normal())
 	d := fetch(t, c, Request{Function: find(fetch(t, c, Request{}), "ksys_write").Key})
