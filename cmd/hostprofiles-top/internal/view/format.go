@@ -12,7 +12,7 @@ import (
 )
 
 // percent is v as a share of all.
-func percent(v, of int64) text.Safe {
+func percent[N int64 | float64](v, of N) text.Safe {
 	if of <= 0 {
 		return "-"
 	}
@@ -76,9 +76,14 @@ func (m meter) scale() (float64, bool) {
 		return float64(m.kind.Period) / 1e9, true
 	}
 	if m.kind.SampleUnit.Safe == "nanoseconds" {
-		return 1e-9, m.kind.SampleType.Safe == "cpu"
+		return 1e-9, m.kind.SampleType.Safe == "cpu" || m.sums()
 	}
 	return 1, false
+}
+
+// sums tells whether values are sums of periods of CPU time, as they are where hosts sample at different frequencies.
+func (m meter) sums() bool {
+	return m.kind.PeriodType.Safe == "cpu" && m.kind.PeriodUnit.Safe == m.kind.SampleUnit.Safe && m.kind.Period == 1
 }
 
 // unit is the head of a column of values.
@@ -111,15 +116,31 @@ func (m meter) change(v, base int64) float64 {
 	return m.perSecond(v, m.seconds) - m.perSecond(base, m.base)
 }
 
-// significant tells whether a change is more than chance: three standard deviations of what was counted. Other values than
-// counts do not tell how often something was seen.
+// fewSamples is how often sampled CPU time is taken to have been looked at where its frequency is not known: less often than
+// profilers do, so that chance is rather taken for a change too seldom.
+const fewSamples = 20 // by second
+
+// counted is how often was seen what came to a value of 1; 0 if that cannot be told.
+func (m meter) counted() float64 {
+	scale, cpu := m.scale()
+	switch {
+	case m.kind.SampleUnit.Safe == "count":
+		return 1
+	case cpu:
+		return scale * fewSamples
+	}
+	return 0
+}
+
+// significant tells whether a change is more than chance: three standard deviations of what was counted.
 func (m meter) significant(v, base int64) bool {
-	if m.kind.SampleUnit.Safe != "count" {
+	each := m.counted()
+	if each == 0 {
 		return v != base
 	}
 	now, before := max(m.seconds, minSeconds), max(m.base, minSeconds)
-	deviation := math.Sqrt(float64(v)/(now*now) + float64(base)/(before*before))
-	return math.Abs(float64(v)/now-float64(base)/before) > 3*deviation
+	n, b := float64(v)*each, float64(base)*each
+	return math.Abs(n/now-b/before) > 3*math.Sqrt(n/(now*now)+b/(before*before))
 }
 
 // signed shows a change.
