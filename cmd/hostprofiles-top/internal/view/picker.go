@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
@@ -22,6 +23,7 @@ type choice struct {
 	shown      text.Safe
 	total      int64
 	all        bool
+	unlisted   text.Safe // why total is not known; empty: it is
 }
 
 func (m *Model) startPick(what, title text.Safe, keys ...string) {
@@ -75,12 +77,37 @@ func (m *Model) choices() []choice {
 	for i, key := range m.pick.keys {
 		for _, v := range live.Values(d.Labels, key) {
 			c := choice{key: key, value: v.Raw, shown: v.Shown, total: v.Total}
-			if i > 0 { // pids
-				c.shown = "pid " + c.shown
+			if i > 0 {
+				c.shown = pidPrefix + c.shown
 			}
 			add(c)
 		}
 	}
+	return append(out, m.typedChoices(d.Labels)...)
+}
+
+// pidPrefix tells pids from names.
+const pidPrefix = "pid "
+
+// typedChoices are what is typed, as it is: a pid or a name that is not listed since others are larger, or since nothing of it ran.
+func (m *Model) typedChoices(labels []api.Label) (out []choice) {
+	add := func(key, value string, shown text.Safe) {
+		if value == "" || slices.ContainsFunc(live.Values(labels, key), func(v api.Value) bool { return v.Raw == value }) {
+			return
+		}
+		why := text.Safe("no samples")
+		if live.More(labels, key) > 0 {
+			why = "not listed"
+		}
+		out = append(out, choice{key: key, value: value, shown: shown, unlisted: why})
+	}
+	typed := m.pick.typed
+	for _, key := range m.pick.keys[1:] {
+		if pid := strings.TrimPrefix(typed, pidPrefix); strings.Trim(pid, "0123456789") == "" {
+			add(key, pid, pidPrefix+text.Clean(pid))
+		}
+	}
+	add(m.pick.keys[0], typed, text.Clean(typed))
 	return out
 }
 
@@ -135,6 +162,19 @@ func (m *Model) choose(c choice) {
 	l.cursor, l.key = 0, ""
 }
 
+// pickTitle has what is typed, and how many there are beside those that are listed.
+func (m *Model) pickTitle() Line {
+	left, right := Line{Fill: Heading}, Line{}
+	left.add(Heading, m.pick.title+": "+text.Clean(m.pick.typed))
+	left.add(Selected, " ")
+	if d := m.shown(); d != nil && len(m.pick.keys) > 0 {
+		if n := live.More(d.Labels, m.pick.keys[0]); n > 0 {
+			right.add(Heading, "+"+count(n)+" more: type the name")
+		}
+	}
+	return both(left, right, m.width)
+}
+
 func (m *Model) pickLines(rows int) []Line {
 	p := &m.pick
 	choices := m.choices()
@@ -144,6 +184,7 @@ func (m *Model) pickLines(rows int) []Line {
 		for _, v := range live.Values(d.Labels, p.keys[0]) {
 			total += v.Total
 		}
+		total = max(total, d.Total) // which has those that are not listed, too
 	}
 	var out []Line
 	for i := from; i < min(from+rows, len(choices)); i++ {
@@ -154,6 +195,8 @@ func (m *Model) pickLines(rows int) []Line {
 			l.add(Normal, "  ")
 		case c.all:
 			l.add(Dim, text.Spaces(17))
+		case c.unlisted != "":
+			l.add(Dim, text.Right(c.unlisted, 15)+"  ")
 		default:
 			l.add(Normal, text.Right(percent(c.total, total), 7)+text.Right(meterOf(m.shown()).rate(c.total), 8)+"  ")
 		}

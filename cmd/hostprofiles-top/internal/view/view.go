@@ -27,10 +27,7 @@ func (m *Model) View() []Line {
 	case healthOverlay:
 		body = m.wholeBody(m.healthLines(), "HEALTH")
 	case pickOverlay:
-		title := Line{Fill: Heading}
-		title.add(Heading, m.pick.title+": "+text.Clean(m.pick.typed))
-		title.add(Selected, " ")
-		body = append([]Line{title}, m.pickLines(rows)...)
+		body = append([]Line{m.pickTitle()}, m.pickLines(rows)...)
 	default:
 		body = m.body(rows)
 	}
@@ -150,7 +147,7 @@ func (m *Model) secondLine() Line {
 	style, lost := losses(m.status.Status)
 	add(style, lost)
 	add(m.incomplete())
-	if n := len(live.Values(d.Labels, live.KeyProcess)); n > 0 && !m.filtered(live.KeyProcess) {
+	if n := len(live.Values(d.Labels, live.KeyProcess)) + live.More(d.Labels, live.KeyProcess); n > 0 && !m.filtered(live.KeyProcess) {
 		add(Normal, plural(n, "process", "processes"))
 	}
 	return out
@@ -190,8 +187,12 @@ func (m *Model) thirdLine() Line {
 	}
 	if items := m.items(); len(items) > 0 && len(m.stack) == 0 && m.overlay == noOverlay {
 		right.add(Dim, count(m.current().cursor+1)+"/"+count(len(items)))
-		if d := m.main; m.view == functionsView && d.More > 0 {
-			right.add(Dim, "+"+count(d.More))
+		more := m.main.More
+		if m.view == processesView {
+			more = m.main.MoreProcesses
+		}
+		if more > 0 {
+			right.add(Dim, "+"+count(more))
 		}
 	}
 	return both(left, right, m.width)
