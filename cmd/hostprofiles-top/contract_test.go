@@ -23,6 +23,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/view"
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph"
+	"github.com/hostprofiles/hostprofiles/internal/health"
 )
 
 // payload builds profiles of one process, in which every entry of the tables is its own.
@@ -91,8 +92,8 @@ func (b *payload) samples(n int, stack ...int32) {
 	}
 }
 
-// TestAgainstTheExporter asks the real exporter: what the fake server answers in other tests is what that does.
-func TestAgainstTheExporter(t *testing.T) {
+// startExporter starts the real one.
+func startExporter(t *testing.T) (xexporter.Profiles, *api.Client) {
 	factory := flamegraph.NewFactory()
 	cfg := factory.CreateDefaultConfig()
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"endpoint": "127.0.0.1:0"}).Unmarshal(cfg))
@@ -106,6 +107,12 @@ func TestAgainstTheExporter(t *testing.T) {
 	const at = "The live flame graph is at "
 	client, err := api.New(strings.TrimPrefix(logs.FilterMessageSnippet(at).All()[0].Message, at), 10*time.Second)
 	require.NoError(t, err)
+	return e, client
+}
+
+// TestAgainstTheExporter asks the real exporter: what the fake server answers in other tests is what that does.
+func TestAgainstTheExporter(t *testing.T) {
+	e, client := startExporter(t)
 	fetch := func(r live.Request) *live.Data {
 		r.Window, r.Order = 10*time.Second, "self"
 		d, err := live.Fetch(t.Context(), client, r)
@@ -180,6 +187,115 @@ func TestAgainstTheExporter(t *testing.T) {
 	d = fetch(live.Request{Search: "stripped"})
 	require.Len(t, d.Functions, 1)
 	require.Equal(t, int64(25), d.Matching)
-	_, err = live.Fetch(t.Context(), client, live.Request{Search: "/(/", Window: time.Minute, Order: "self"})
+	_, err := live.Fetch(t.Context(), client, live.Request{Search: "/(/", Window: time.Minute, Order: "self"})
 	require.ErrorContains(t, err, "search is not understood")
+}
+
+// seen is the screen after some keys.
+func seen(t *testing.T, client *api.Client, keys string) string {
+	m := view.New(view.Options{Address: client.Address(), Interval: time.Second, Request: live.Request{Window: time.Minute, Order: "self"}})
+	send := func(msg view.Message) {
+		for e := m.Update(time.Now(), msg); e.Fetch != nil; {
+			d, err := live.Fetch(t.Context(), client, *e.Fetch)
+			e = m.Update(time.Now(), view.Result{Seq: e.Seq, Data: d, Err: err})
+		}
+	}
+	send(view.Resize{Width: 120, Height: 40})
+	for _, k := range keys {
+		key := view.Key{Code: view.Rune, Rune: k}
+		if k == '\r' {
+			key = view.Key{Code: view.Enter}
+		}
+		send(key)
+	}
+	var b strings.Builder
+	for _, l := range m.View() {
+		b.WriteString(string(l.Text()) + "\n")
+	}
+	return b.String()
+}
+
+// TestHostsWithOtherClocks shows that a host whose clock is far ahead hides nobody, and that it is told.
+func TestHostsWithOtherClocks(t *testing.T) {
+	e, client := startExporter(t)
+	b := newPayload("web", time.Now(), 10)
+	b.samples(500, b.location("busy", "native", "/bin/web", 1))
+	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	b = newPayload("other", time.Now().Add(10*time.Minute+5*time.Second), 1)
+	b.samples(1, b.location("skewed", "native", "/bin/other", 1))
+	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	screen := seen(t, client, "")
+	require.Contains(t, screen, "501 samples")
+	screen = seen(t, client, "i")
+	require.Contains(t, screen, "1 profile with times that cannot be true, the last 10 min ahead")
+}
+
+// TestHostsWithOtherFrequencies shows that CPUs are CPUs where some hosts take 49 samples a second and others 99.
+func TestHostsWithOtherFrequencies(t *testing.T) {
+	e, client := startExporter(t)
+	for i, hertz := range []int{49, 99} {
+		b := newPayload(fmt.Sprintf("process%d", i), time.Now(), 10)
+		b.s.SetPeriod(int64(1e9) / int64(hertz))
+		b.samples(hertz*5, b.location(fmt.Sprintf("function%d", i), "native", "/bin/x", 1)) // half a CPU
+		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	}
+	screen := seen(t, client, "")
+	require.Regexp(t, `(?m)^1\.0[01] CPUs `, screen)
+	require.Contains(t, screen, "CPUS  SELF%")
+	for i := range 2 {
+		require.Regexp(t, fmt.Sprintf(`(?m)^ +0\.5[01] +\d\d\.\d%% +\d\d\.\d%% function%d `, i), screen)
+	}
+	d, err := live.Fetch(t.Context(), client, live.Request{Window: time.Minute, Order: "self"})
+	require.NoError(t, err)
+	require.Regexp(t, `  1\.0[01] CPUs  kernel`, view.Plain(d, live.Request{Window: time.Minute, Order: "self"}, 2, 0)[0])
+}
+
+// TestManyProcesses shows that those of which the server tells only how many they are can be counted and chosen.
+func TestManyProcesses(t *testing.T) {
+	e, client := startExporter(t)
+	for i := range 350 {
+		b := newPayload(fmt.Sprintf("process%03d", i), time.Now(), 10)
+		b.p.ResourceProfiles().At(0).Resource().Attributes().PutInt("process.pid", int64(10_000+i))
+		b.samples(400-i, b.location("busy", "native", "/bin/web", 1))
+		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	}
+	screen := seen(t, client, "")
+	require.Contains(t, screen, " 350 processes")
+	screen = seen(t, client, "p")
+	require.Contains(t, screen, "+150 more: type the name")
+	screen = seen(t, client, "p10349")
+	require.Contains(t, screen, "not listed  pid 10349")
+	screen = seen(t, client, "p10349\r")
+	require.Contains(t, screen, "  pid 10349")
+	require.Contains(t, screen, "  51 samples")
+	screen = seen(t, client, "pprocess349\r")
+	require.Contains(t, screen, "  51 samples")
+	screen = seen(t, client, "2")
+	require.Contains(t, screen, "1/350\n")
+}
+
+// TestReceiversAtFault shows that what a receiver says is wrong is seen with profiles and without, and how old it is.
+func TestReceiversAtFault(t *testing.T) {
+	e, client := startExporter(t)
+	tell := func(problem string, ago time.Duration, p pprofile.Profiles) {
+		r := &health.Report{Name: "hostprofiles", Time: time.Now().Add(-ago), Taken: 5, Problem: problem}
+		require.NoError(t, e.ConsumeProfiles(health.NewContext(t.Context(), r), p))
+	}
+	empty := pprofile.NewProfiles()
+	tell("this process lacks CAP_BPF", 0, empty)
+	screen := seen(t, client, "")
+	require.Contains(t, screen, "hostprofiles: this process lacks CAP_BPF")
+	require.Contains(t, screen, "No profiles yet.")
+	b := newPayload("web", time.Now(), 10)
+	b.samples(500, b.location("busy", "native", "/bin/web", 1))
+	tell("this process lacks CAP_BPF", 0, b.p)
+	screen = seen(t, client, "")
+	require.Contains(t, screen, "hostprofiles: this process lacks CAP_BPF")
+	require.Contains(t, screen, "busy")
+	tell("", 10*time.Minute, empty)
+	screen = seen(t, client, "")
+	require.NotContains(t, screen, "CAP_BPF")
+	require.Contains(t, screen, "lost 0 told 10 min ago")
+	screen = seen(t, client, "i")
+	require.Contains(t, screen, "all this was 10 min ago; it has told nothing since")
 }

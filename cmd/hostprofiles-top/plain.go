@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ var errNothingYet = errors.New("there are no profiles yet")
 
 func (p *printer) run(ctx context.Context) error {
 	var known live.Generation
-	last := text.Safe("")
+	last := ""
 	for {
 		started := time.Now()
 		r := p.request
@@ -51,16 +52,17 @@ func (p *printer) run(ctx context.Context) error {
 			known = live.Generation{}
 		case d.Status.Window.To == 0 || len(*d.Status.Types) == 0:
 			why, err = view.Waiting(d.Status), errNothingYet
-		case !d.Unchanged:
+		default:
+			why = view.Troubles(d.Status)
+			if d.Unchanged {
+				break
+			}
 			known = d.Generation
 			if err := p.print(d); err != nil {
 				return err
 			}
 		}
-		now := text.Safe("")
-		if len(why) > 0 {
-			now = why[0]
-		}
+		now := withoutCounts(why)
 		if now != last { // what stays wrong is said once
 			p.tell(why)
 		}
@@ -76,6 +78,20 @@ func (p *printer) run(ctx context.Context) error {
 		case <-time.After(max(p.interval, view.Slowdown*time.Since(started))):
 		}
 	}
+}
+
+// withoutCounts is what lines say beside numbers, which change while it stays the same.
+func withoutCounts(lines []text.Safe) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' || r == ',' {
+				return -1
+			}
+			return r
+		}, string(l)+"\n"))
+	}
+	return b.String()
 }
 
 // problem says what is wrong and what to do about it.

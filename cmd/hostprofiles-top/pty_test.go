@@ -389,6 +389,15 @@ func TestPrintedAgainAndAgain(t *testing.T) {
 	require.Equal(t, 1, tables())
 	server.Change(func() { server.To++ })
 	require.Eventually(t, func() bool { return tables() == 2 }, 10*time.Second, time.Millisecond)
+	for taken := range 5 { // counts that change do not make it another problem
+		server.Change(func() {
+			server.Receivers = []any{map[string]any{"name": "hostprofiles", "taken": taken, "problem": fmt.Sprintf("%d programs are\x1b[2J refused", taken)}}
+		})
+		require.Eventually(t, func() bool { return strings.Contains(said.String(), "programs are?[2J refused") }, 10*time.Second, time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
+	}
+	require.Equal(t, 1, strings.Count(said.String(), "refused"))
+	require.Equal(t, 2, tables())
 	h.Close()
 	require.Eventually(t, func() bool { return complaints() == 1 }, 10*time.Second, time.Millisecond)
 	time.Sleep(100 * time.Millisecond)

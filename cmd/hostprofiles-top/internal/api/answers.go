@@ -43,11 +43,15 @@ type Payloads struct {
 	Accepted  uint64 `json:"accepted"`
 	Refused   uint64 `json:"refused"`
 	LastError Name   `json:"last_error"`
+	// SkewedProfiles have times that cannot be true, the last of them by SkewMs (ahead, if it is positive).
+	SkewedProfiles uint64 `json:"skewed_profiles"`
+	SkewMs         int64  `json:"skew_ms"`
 }
 
 // Receiver is what a receiver in the server's process says of itself.
 type Receiver struct {
 	Name          Name            `json:"name"`
+	Seen          int64           `json:"seen"` // when it said this, Unix ms
 	Taken         uint64          `json:"taken"`
 	Delivered     uint64          `json:"delivered"`
 	Lost          map[Name]uint64 `json:"lost"`

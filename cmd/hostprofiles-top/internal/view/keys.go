@@ -57,10 +57,7 @@ func (m *Model) key(k Key, e *Effect) {
 	case pickOverlay:
 		m.pickKey(k)
 	case helpOverlay, healthOverlay:
-		m.overlay = noOverlay
-		if k.Code == Rune && k.Rune == 'q' {
-			e.Quit = true
-		}
+		m.textKey(k, e)
 	default:
 		if !m.moveKey(k) {
 			m.listKey(k, e)
@@ -68,27 +65,47 @@ func (m *Model) key(k Key, e *Effect) {
 	}
 }
 
+// textKey moves in help and health, which any other key leaves.
+func (m *Model) textKey(k Key, e *Effect) {
+	if by := m.motion(k); by != 0 {
+		m.scrolled = max(m.scrolled+by, 0)
+		return
+	}
+	m.overlay = noOverlay
+	e.Quit = k == Key{Rune, 'q'}
+}
+
+// everything is more rows than there are of anything.
+const everything = 1 << 30
+
 // moveKey moves the cursor, if the key does that.
 func (m *Model) moveKey(k Key) bool {
-	page := max(m.bodyRows()-1, 1)
-	all := len(m.items())
-	switch {
-	case k.Code == ArrowUp || k == Key{Rune, 'k'}:
-		m.move(-1)
-	case k.Code == ArrowDown || k == Key{Rune, 'j'}:
-		m.move(1)
-	case k.Code == PageUp:
-		m.move(-page)
-	case k.Code == PageDown:
-		m.move(page)
-	case k.Code == Home || k == Key{Rune, 'g'}:
-		m.move(-all)
-	case k.Code == End || k == Key{Rune, 'G'}:
-		m.move(all)
-	default:
+	by := m.motion(k)
+	if by == 0 {
 		return false
 	}
+	m.move(by)
 	return true
+}
+
+// motion is by how many rows a key moves; 0: it does not.
+func (m *Model) motion(k Key) int {
+	page := max(m.bodyRows()-1, 1)
+	switch {
+	case k.Code == ArrowUp || k == Key{Rune, 'k'}:
+		return -1
+	case k.Code == ArrowDown || k == Key{Rune, 'j'}:
+		return 1
+	case k.Code == PageUp:
+		return -page
+	case k.Code == PageDown:
+		return page
+	case k.Code == Home || k == Key{Rune, 'g'}:
+		return -everything
+	case k.Code == End || k == Key{Rune, 'G'}:
+		return everything
+	}
+	return 0
 }
 
 func (m *Model) listKey(k Key, e *Effect) {
@@ -135,9 +152,9 @@ func (m *Model) listKey(k Key, e *Effect) {
 	case '-', '_':
 		m.zoom(-1)
 	case 'i':
-		m.overlay = healthOverlay
+		m.overlay, m.scrolled = healthOverlay, 0
 	case '?', 'h':
-		m.overlay = helpOverlay
+		m.overlay, m.scrolled = helpOverlay, 0
 	}
 }
 

@@ -101,12 +101,14 @@ type Model struct {
 	answered time.Time
 
 	status    *live.Data // the latest
+	reports   map[text.Safe]report
 	main      *live.Data // of the lists
 	mainKnown live.Generation
 	around    *live.Data // of the function that is shown
 
 	functions, processes list
 	overlay              overlay
+	scrolled             int // rows of an overlay that is text
 	pick                 picker
 	prompt               prompt
 	note                 text.Safe // about the last key
@@ -209,6 +211,7 @@ func (m *Model) result(r Result) {
 		return
 	}
 	m.problem, m.answered, m.status = nil, m.now, r.Data
+	m.heard(r.Data.Status)
 	m.mainKnown = r.Data.Generation
 	if r.Data.Unchanged {
 		return

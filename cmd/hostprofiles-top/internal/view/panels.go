@@ -1,44 +1,9 @@
 package view
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
-
-// losses says how many samples the receivers lost, of all they took since they started.
-func losses(s *api.Status) (Style, text.Safe) {
-	if len(s.Receivers) == 0 {
-		return Dim, "losses unknown"
-	}
-	var taken, lost uint64
-	var worst text.Safe
-	most := uint64(0)
-	for i := range s.Receivers {
-		r := &s.Receivers[i]
-		taken += r.Taken
-		for reason, n := range r.Lost {
-			lost += n
-			if n > most || n == most && n > 0 && reason.Safe < worst {
-				most, worst = n, reason.Safe
-			}
-		}
-	}
-	if lost == 0 {
-		return Normal, "lost 0"
-	}
-	style := Normal
-	if lost*100 >= taken {
-		style = Warn
-	}
-	share := percent(int64(lost), int64(taken))
-	if share == "0.0%" {
-		share = "<0.1%"
-	}
-	return style, "lost " + share + " (" + worst + ")"
-}
 
 // incomplete says how many stacks do not reach their root, of all that are held.
 func (m *Model) incomplete() (Style, text.Safe) {
@@ -140,64 +105,13 @@ func Waiting(s *api.Status) []text.Safe {
 			out = append(out, r.Name.Safe+": "+r.Problem.Safe)
 			continue
 		}
-		out = append(out, r.Name.Safe+" has taken "+plural(r.Taken, "sample", "samples")+" of "+plural(r.Processes, "process", "processes")+
-			". Waiting for its next report; they come every report_interval.")
-	}
-	return out
-}
-
-// healthLines are what the server and the receivers say of themselves.
-func (m *Model) healthLines() []Line {
-	if m.status == nil {
-		return []Line{{}, styledLine(Dim, "  no answer yet")}
-	}
-	s := m.status.Status
-	var out []Line
-	say := func(style Style, t text.Safe) { out = append(out, styledLine(style, t)) }
-	say(Normal, "server "+m.options.Address+" version "+s.Version.Safe+": "+count(s.Payloads.Accepted)+" payloads accepted, "+
-		count(s.Payloads.Refused)+" refused")
-	if s.Payloads.LastError.Safe != "" {
-		say(Warn, "  last refused: "+s.Payloads.LastError.Safe)
-	}
-	if s.Window.DroppedUntil > 0 {
-		say(Warn, "  memory was short: samples older than "+ago(s.Now-s.Window.DroppedUntil)+" were dropped (memory_mib)")
-	}
-	if len(s.Receivers) == 0 {
-		say(Dim, "no receiver in the server's collector tells how it is")
-	}
-	for i := range s.Receivers {
-		r := &s.Receivers[i]
-		say(Strong, r.Name.Safe+": "+count(r.Taken)+" taken, "+count(r.Delivered)+" delivered, "+count(r.KernelSkipped)+
-			" skipped by the kernel")
-		say(Normal, "  "+count(r.Processes)+" processes, "+count(r.Executables)+" executables")
-		for _, reason := range sortedReasons(r.Lost) {
-			say(Warn, "  lost "+count(r.Lost[reason])+": "+reason.Safe)
+		waiting := r.Name.Safe + " has taken " + plural(r.Taken, "sample", "samples") + " of " + plural(r.Processes, "process", "processes") +
+			". Waiting for its next report; they come every report_interval."
+		if silence := millis(s.Now - r.Seen); r.Seen > 0 && silence > old {
+			waiting += " It told this " + duration(silence) + " ago."
 		}
-		if r.Problem.Safe != "" {
-			say(Warn, "  "+r.Problem.Safe)
-		}
+		out = append(out, waiting)
 	}
-	if len(s.Incomplete) > 0 {
-		say(Strong, "incomplete stacks (see Troubleshooting)")
-	}
-	for i := range s.Incomplete {
-		p := &s.Incomplete[i]
-		say(Normal, text.Right(percent(p.Samples, p.Of), 8)+" "+text.Right(count(p.Samples), 9)+"  "+
-			text.Left(p.Reason.Safe, 20)+" "+processName(p.Process.Safe)+" "+p.PID.Safe)
-	}
-	return out
-}
-
-func ago(ms int64) text.Safe { return duration(millis(ms)) + " ago" }
-
-func sortedReasons(lost map[api.Name]uint64) []api.Name {
-	var out []api.Name
-	for reason, n := range lost {
-		if n > 0 {
-			out = append(out, reason)
-		}
-	}
-	slices.SortFunc(out, func(a, b api.Name) int { return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a.Safe, b.Safe)) })
 	return out
 }
 

@@ -19,13 +19,16 @@ const (
 // View is the screen: as many lines as it is high, none wider than it is.
 func (m *Model) View() []Line {
 	lines := []Line{m.firstLine(), m.secondLine(), m.thirdLine()}
+	if m.troubleRows() > 0 {
+		lines = append(lines, m.troubleLine())
+	}
 	rows := m.bodyRows()
 	var body []Line
 	switch m.overlay {
 	case helpOverlay:
-		body = m.wholeBody(helpLines(), "KEYS")
+		body = m.wholeBody(helpLines(), "KEYS", rows)
 	case healthOverlay:
-		body = m.wholeBody(m.healthLines(), "HEALTH")
+		body = m.wholeBody(m.healthLines(), "HEALTH", rows)
 	case pickOverlay:
 		body = append([]Line{m.pickTitle()}, m.pickLines(rows)...)
 	default:
@@ -46,7 +49,7 @@ func (m *Model) View() []Line {
 }
 
 // bodyRows is how many rows the list has.
-func (m *Model) bodyRows() int { return max(m.height-headRows-m.detail()-footRows, 1) }
+func (m *Model) bodyRows() int { return max(m.height-headRows-m.troubleRows()-m.detail()-footRows, 1) }
 
 func (m *Model) detail() int {
 	if m.height < roomy || m.overlay == helpOverlay || m.overlay == healthOverlay || m.overlay == pickOverlay {
@@ -55,11 +58,15 @@ func (m *Model) detail() int {
 	return detailRows
 }
 
-// wholeBody is text instead of a list.
-func (m *Model) wholeBody(lines []Line, title text.Safe) []Line {
-	head := Line{Fill: Heading}
-	head.add(Heading, title)
-	return append([]Line{head}, lines...)
+// wholeBody is text instead of a list, of which there may be more than fits.
+func (m *Model) wholeBody(lines []Line, title text.Safe, rows int) []Line {
+	m.scrolled = max(min(m.scrolled, len(lines)-rows), 0)
+	left, right := Line{Fill: Heading}, Line{}
+	left.add(Heading, title)
+	if len(lines) > rows {
+		right.add(Heading, count(m.scrolled+rows)+"/"+count(len(lines)))
+	}
+	return append([]Line{both(left, right, m.width)}, lines[m.scrolled:min(m.scrolled+rows, len(lines))]...)
 }
 
 // body is the heads of the columns and the rows that are in sight.
@@ -144,8 +151,7 @@ func (m *Model) secondLine() Line {
 	if d.Type.SampleUnit.Safe == "count" {
 		add(Normal, plural(d.Total, "sample", "samples"))
 	}
-	style, lost := losses(m.status.Status)
-	add(style, lost)
+	add(m.lossesNow())
 	add(m.incomplete())
 	if n := len(live.Values(d.Labels, live.KeyProcess)) + live.More(d.Labels, live.KeyProcess); n > 0 && !m.filtered(live.KeyProcess) {
 		add(Normal, plural(n, "process", "processes"))
@@ -302,7 +308,7 @@ func (m *Model) footLine() Line {
 	case m.overlay == pickOverlay:
 		return hints("type", "narrow", "Enter", "choose", "Escape", "back")
 	case m.overlay != noOverlay:
-		return hints("any key", "back", "q", "quit")
+		return hints("arrows", "move", "any other key", "back", "q", "quit")
 	case len(m.stack) > 0:
 		return hints("Escape", "back", "Enter", "go there", "c", "diff", "+-", "window", "space", "pause", "?", "help", "q", "quit")
 	case m.view == processesView:

@@ -337,6 +337,96 @@ func TestTheServerGoesAway(t *testing.T) {
 	require.Contains(t, s.screen(), "data 5 min old")
 }
 
+// TestReports shows that a receiver's report is told to be old if it is, for receivers that tell it often and for others.
+func TestReports(t *testing.T) {
+	receiver := map[string]any{"name": "hostprofiles", "taken": 5, "seen": fakeserver.Epoch}
+	server := fakeserver.Normal()
+	server.Receivers, server.Now = []any{receiver}, fakeserver.Epoch
+	s := start(t, server, 80, 24)
+	after := func(d time.Duration, seen bool) {
+		server.Change(func() {
+			if server.Now += d.Milliseconds(); seen {
+				receiver["seen"] = server.Now
+			}
+		})
+		s.later(d)
+	}
+	after(30*time.Second, false)
+	require.NotContains(t, s.screen(), "told")
+	after(5*time.Second, false)
+	require.Contains(t, s.screen(), "lost 0 told 35 s ago")
+	after(25*time.Second, true)
+	require.NotContains(t, s.screen(), "told")
+	after(2*time.Minute, false)
+	require.NotContains(t, s.screen(), "told", "it tells every minute, so it may be late by one")
+	after(2*time.Second, false)
+	require.Contains(t, s.screen(), "lost 0 told 2 min ago")
+	server.Change(func() { delete(receiver, "seen") })
+	s.later(3 * time.Second)
+	require.NotContains(t, s.screen(), "told", "older servers do not say")
+}
+
+// TestTroubleOfReceivers shows what they say is wrong on screens of any height, and all of it among the health.
+func TestTroubleOfReceivers(t *testing.T) {
+	problem := strings.Repeat("the kernel refuses programs ", 10) + "END"
+	for height := range 30 {
+		server := fakeserver.Normal()
+		server.Receivers = []any{map[string]any{"name": "a", "problem": problem}, map[string]any{"name": "b", "problem": "no"}}
+		s := start(t, server, 80, height)
+		got := s.screen()
+		require.Equal(t, height >= forTrouble, strings.Contains(got, "a: the kernel refuses programs") && strings.Contains(got, "+1 i health"), got)
+		if height >= headRows+footRows+1 {
+			require.Contains(t, got, "parse_request")
+		}
+		s.keys("<end>")
+		s.screen()
+		s.keys("i")
+		all := s.screen()
+		for range 40 {
+			s.keys("<down>")
+			all += s.screen()
+		}
+		if height >= headRows+footRows+1 {
+			require.Contains(t, all, "END\n", "with a height of %d", height)
+			require.Contains(t, all, "no_rule", "with a height of %d", height)
+		}
+		s.keys("x")
+		require.NotContains(t, s.screen(), "HEALTH")
+	}
+}
+
+// TestMixedFrequencies shows values that are sums of periods: CPUs, and chance is no change.
+func TestMixedFrequencies(t *testing.T) {
+	name := func(s text.Safe) api.Name { return api.Name{Safe: s} }
+	mixed := api.Type{SampleType: name("samples"), SampleUnit: name("nanoseconds"), PeriodType: name("cpu"), PeriodUnit: name("nanoseconds"), Period: 1}
+	m := meter{mixed, 10, 10}
+	require.Equal(t, text.Safe("CPUS"), m.unit())
+	require.Equal(t, text.Safe("0.50"), m.rate(5e9))
+	require.False(t, m.significant(5e9, 5.1e9))
+	require.True(t, m.significant(5e9, 1e9))
+	wait := mixed
+	wait.SampleType, wait.PeriodType = name("wait"), name("wait")
+	require.Equal(t, text.Safe("SEC/S"), meter{wait, 10, 10}.unit())
+}
+
+// TestPickingWhatIsNotListed shows that what is typed can be chosen although nothing of it has run.
+func TestPickingWhatIsNotListed(t *testing.T) {
+	s := start(t, fakeserver.Normal(), 80, 24)
+	s.keys("p", "4711")
+	require.Contains(t, s.screen(), "     no samples  pid 4711 <<<")
+	require.Contains(t, s.screen(), "     no samples  4711\n")
+	s.keys("<enter>")
+	require.Contains(t, s.screen(), "No samples pass the filters")
+	require.Equal(t, []api.Filter{{Key: live.KeyPID, Value: "4711"}}, s.m.request.Filters)
+	s.keys("<esc>", "p", "pid 20")
+	require.Contains(t, s.screen(), "pid 200 <<<", "what is there comes first")
+	s.keys("<bs>", "<bs>", "<bs>", "<bs>", "<bs>", "<bs>", "web")
+	require.NotContains(t, s.screen(), "no samples")
+	s.keys("<enter>", "t", "\u202enone", "<enter>")
+	require.Contains(t, s.screen(), "process web  thread none")
+	s.safe()
+}
+
 func TestNobody(t *testing.T) {
 	client, err := api.New("127.0.0.1:1", time.Second)
 	require.NoError(t, err)
