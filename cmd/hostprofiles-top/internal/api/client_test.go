@@ -15,10 +15,13 @@ import (
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
 
-func serve(t *testing.T, h http.HandlerFunc) *Client {
+// serve has h answer, and waits as long as that takes.
+func serve(t *testing.T, h http.HandlerFunc) *Client { return serveFor(t, h, time.Minute) }
+
+func serveFor(t *testing.T, h http.HandlerFunc, patience time.Duration) *Client {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c, err := New(s.URL, time.Second)
+	c, err := New(s.URL, patience)
 	require.NoError(t, err)
 	return c
 }
@@ -126,7 +129,11 @@ func TestProblems(t *testing.T) {
 		{"closing", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Other, "cannot be asked: EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := serve(t, c.handler).Status(t.Context())
+			patience := time.Minute
+			if strings.Contains(c.sentence, "did not answer in 1s") {
+				patience = time.Second
+			}
+			_, err := serveFor(t, c.handler, patience).Status(t.Context())
 			require.ErrorContains(t, err, c.sentence)
 			require.Equal(t, c.kind, kind(err))
 		})
