@@ -4,13 +4,17 @@ import { format, parse, type View } from "./view";
 
 export type Change = Partial<View> | ((v: View) => Partial<View>);
 
+const lateMs = 1000;
+
 export class Store {
   private current: View;
+  private late: number | undefined; // the timer of a change of the address that the browser did not allow yet
   private readonly listeners = new Set<() => void>();
 
   constructor(private readonly win: Window) {
     this.current = parse(win.location.search);
     win.addEventListener("popstate", () => {
+      win.clearTimeout(this.late);
       this.current = parse(win.location.search);
       this.tell();
     });
@@ -39,12 +43,20 @@ export class Store {
     const before = format(this.current);
     this.current = { ...this.current, ...(typeof change === "function" ? change(this.current) : change) };
     const after = format(this.current);
-    if (after !== before) {
-      const url = `${this.win.location.pathname}${after}`;
+    if (after !== before) this.write(step);
+    this.tell();
+  }
+
+  /** write has the address follow. Browsers allow some hundred changes in a while, and a key that is held makes more. */
+  private write(step: boolean): void {
+    this.win.clearTimeout(this.late);
+    const url = `${this.win.location.pathname}${format(this.current)}`;
+    try {
       if (step) this.win.history.pushState(null, "", url);
       else this.win.history.replaceState(null, "", url);
+    } catch {
+      this.late = this.win.setTimeout(() => this.write(step), lateMs);
     }
-    this.tell();
   }
 
   private tell(): void {
