@@ -24,6 +24,7 @@ const hues: Record<string, Hue> = {
   beam: { name: "Erlang", l: 0.764, c: 0.065, h: 327 },
   dotnet: { name: ".NET", l: 0.716, c: 0.118, h: 309 },
   rust: { name: "Rust", l: 0.695, c: 0.102, h: 83 },
+  luajit: { name: "Lua", l: 0.94, c: 0.06, h: 156 },
   unknown: { name: "Unknown", l: 0.864, c: 0.006, h: 244 },
 };
 

@@ -76,6 +76,10 @@ const losses: Record<string, string> = {
   malformed: "a record that could not be read",
 };
 
+/** stopReasons and lossReasons are those that have words here. */
+export const stopReasons = Object.keys(stops);
+export const lossReasons = Object.keys(losses);
+
 /** stopText says why a stack ended where it did. */
 export function stopText(reason: string): string {
   return Object.hasOwn(stops, reason) ? stops[reason]! : clean(reason.replaceAll("_", " "), 80);
