@@ -9,6 +9,9 @@ test("what acts is shown as an escape", () => {
   assert.equal(clean("\u202Egpj.exe\u202C"), "\\u202egpj.exe\\u202c");
   assert.equal(clean("zero\u200bwidth\ufeff"), "zero\\u200bwidth\\ufeff");
   assert.equal(clean("line\u2028end"), "line\\u2028end");
+  // Characters without ink: two names that differ look different.
+  assert.equal(clean("a\u034fb\u3164\u180e"), "a\\u034fb\\u3164\\u180e");
+  assert.equal(clean("tag\u{e0041}"), "tag\\u{e0041}");
 });
 
 test("markup stays what it is: text", () => {

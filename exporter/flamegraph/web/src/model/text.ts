@@ -2,7 +2,7 @@
 // an end.
 
 // Controls, direction marks, invisible characters and line separators: shown as an escape.
-const acting = /[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
+const acting = /[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb]/u;
 const actingAll = new RegExp(acting.source, "gu");
 const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const markPile = /(\p{M}{3})\p{M}+/gu;
@@ -10,9 +10,10 @@ const markPile = /(\p{M}{3})\p{M}+/gu;
 const short: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 function escaped(c: string): string {
-  const code = c.codePointAt(0) ?? 0;
+  const hex = (c.codePointAt(0) ?? 0).toString(16);
   return (
-    short[c] ?? (code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`)
+    short[c] ??
+    (hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : `\\u${hex.length > 4 ? `{${hex}}` : hex.padStart(4, "0")}`)
   );
 }
 
