@@ -1,6 +1,6 @@
 // The flame graph as a control: a canvas that shows what is in sight, an outline for the pointer and one for the keys.
 // To assistive technology it is a tree of which the selected frame is told.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./colors";
 import { depthAt, Labels, looks, Palette, paint, Ruler, rowHeight, rowTop } from "./paint";
 import { deepest, find, inside, type Move, move, siblings, type Tree } from "./tree";
@@ -32,6 +32,7 @@ const above = 3; // ancestors that stay in sight when zoomed
 
 export function FlameGraph(props: FlameGraphProps) {
   const { tree, theme, flip, focus, cursor, matches, only } = props;
+  const graph = useId();
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const ruler = useRef<Ruler | null>(null);
@@ -217,7 +218,8 @@ export function FlameGraph(props: FlameGraphProps) {
   const hovered = outline(hover);
   const selected = outline(cursor);
   const where = cursor >= 0 && cursor < tree.size ? siblings(tree, cursor) : null;
-  const id = selected ? `frame-${tree.id[cursor]!.replace(/\W/g, "")}` : undefined;
+  // Two graphs may show the same frame.
+  const id = selected ? `${graph}-${tree.id[cursor]!.replace(/\W/g, "")}` : undefined;
   return (
     <div
       ref={scroller}

@@ -15,10 +15,12 @@ const sum = (r: Record<string, number>) => Object.values(r).reduce((a, v) => a +
 /** health is what the button says: bad is a problem someone should look at, note a loss that is accounted for. */
 export function health(s: Status): { health: Health; text: string } {
   if (s.receivers.some((r) => r.problem)) return { health: "bad", text: "Problem" };
-  if (s.payloads.refused > 0) return { health: "note", text: "Refused payloads" };
   const taken = s.receivers.reduce((a, r) => a + r.taken, 0);
   const lost = s.receivers.reduce((a, r) => a + sum(r.lost), 0);
-  if (lost > 0) return { health: lost > taken / 100 ? "bad" : "note", text: `${percent(lost / (taken || 1))} lost` };
+  const share = `${percent(lost / (taken || 1))} lost`;
+  if (lost > taken / 100) return { health: "bad", text: share };
+  if (s.payloads.refused > 0) return { health: "note", text: "Refused payloads" };
+  if (lost > 0) return { health: "note", text: share };
   if (s.payloads.skewed_profiles > 0) return { health: "note", text: "Clocks differ" };
   if (s.window.dropped_until !== null) return { health: "note", text: "Window is full" };
   return s.receivers.length === 0 ? { health: "none", text: "Status" } : { health: "good", text: "Healthy" };
