@@ -3,14 +3,15 @@ import { Component, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./graph/colors";
 import { type Answer, useAnswer } from "./model/answer";
-import { type Status, typeName, Unreachable } from "./model/api";
+import { type ProfileType, type Status, typeName, Unreachable } from "./model/api";
 import { bytes, clock, type Unit } from "./model/format";
 import { type Store, useView } from "./model/store";
+import { clean } from "./model/text";
 import { fixedRange, liveRange, liveSeconds, type View } from "./model/view";
 import { CompareButton } from "./ui/Compare";
 import { IconButton, Toast } from "./ui/common";
 import { type App, AppProvider } from "./ui/context";
-import { Defect, NoServer, retrySeconds, Waiting } from "./ui/Empty";
+import { Defect, NoServer, Waiting } from "./ui/Empty";
 import { Help } from "./ui/Help";
 import { Icon, type IconName } from "./ui/icons";
 import { DownloadButton, LinkButton } from "./ui/Share";
@@ -49,8 +50,7 @@ export function Page({ store }: { store: Store }) {
   const [beat, setBeat] = useState(0);
   const status = useAnswer<Status>("status", noParams, beat, accept);
   const waiting = status.data !== null && status.data.types.length === 0;
-  const down = status.error instanceof Unreachable;
-  const every = waiting ? waitMs : down ? retrySeconds * 1000 : refreshMs;
+  const every = waiting ? waitMs : refreshMs;
 
   // One beat drives everything that is refreshed; a page that nobody sees rests.
   useEffect(() => {
@@ -145,36 +145,24 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
     () => ({ unit: type.sample_unit, period: type.period, periodUnit: type.period_unit }),
     [type],
   );
-  const revision = (view.range.live ? beat : 0) * 1000 + again;
+  const down = status.error instanceof Unreachable;
+  // Values change their meaning where hosts begin to sample at different frequencies.
+  const revision = `${view.range.live ? beat : 0}/${again}/${unit.unit}/${unit.period}`;
   const app: App = useMemo(
-    () => ({ store, view, status: data, type, unit, theme, revision, toast: setToast, pick, setPick }),
-    [store, view, data, type, unit, theme, revision, pick],
+    () => ({ store, view, status: data, type, unit, theme, revision, down, toast: setToast, pick, setPick }),
+    [store, view, data, type, unit, theme, revision, down, pick],
   );
   const onStep = useCallback((s: ((by: 1 | -1) => void) | null) => {
     step.current = s;
     setCanStep(s !== null);
   }, []);
   useShortcuts(store, data, step, () => setHelp(true));
-  const down = status.error instanceof Unreachable;
   return (
     <AppProvider value={app}>
       <div class="page">
         <header class="header">
           <Brand />
-          {data.types.length > 1 ? (
-            <label class="select-label">
-              <span class="visually-hidden">Profile type</span>
-              <select value={type.id} onChange={(e) => store.go({ type: e.currentTarget.value, focus: "", node: "" })}>
-                {data.types.map((t) => (
-                  <option key={t.id} value={t.id}>
-                    {typeName(t)}
-                  </option>
-                ))}
-              </select>
-            </label>
-          ) : (
-            <span class="type-name">{typeName(type)}</span>
-          )}
+          <TypeSelect store={store} types={data.types} shown={view.type || type.id} />
           <TimeControl />
           <span class="spacer" />
           <CompareButton />
@@ -217,6 +205,31 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
   );
 }
 
+interface TypeSelectProps {
+  store: Store;
+  types: ProfileType[];
+  shown: string;
+}
+
+/** TypeSelect offers the types that are held; one in a link may be none of them any more. */
+function TypeSelect({ store, types, shown }: TypeSelectProps) {
+  const held = types.some((t) => t.id === shown);
+  if (held && types.length === 1) return <span class="type-name">{typeName(types[0]!)}</span>;
+  return (
+    <label class="select-label">
+      <span class="visually-hidden">Profile type</span>
+      <select value={shown} onChange={(e) => store.go({ type: e.currentTarget.value, focus: "", node: "" })}>
+        {!held && <option value={shown}>{clean(shown, 60)} (none held)</option>}
+        {types.map((t) => (
+          <option key={t.id} value={t.id}>
+            {typeName(t)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 function ThemeButton({ store, view }: { store: Store; view: View }) {
   const next = { "": "light", light: "dark", dark: "" } as const;
   const icon: Record<View["theme"], IconName> = { "": "auto", light: "sun", dark: "moon" };
@@ -231,20 +244,19 @@ function ThemeButton({ store, view }: { store: Store; view: View }) {
   );
 }
 
-/** Dropped tells that the window is shorter than it should be, where that touches what is looked at. */
+/** Dropped tells that the window is shorter than it should be, and whether that touches what is looked at. */
 function Dropped({ status, view }: { status: Status; view: View }) {
   const [hidden, setHidden] = useState(false);
   const until = status.window.dropped_until;
   if (until === null || hidden) return null;
   const b = bounds(view.range, status.now, status.window);
-  const cut = b.from < until || view.range.from === null;
   return (
     <p class="banner" role="status">
       <Icon name="warning" size={15} />
       <span>
         Everything before <strong>{clock(until, status.now)}</strong> was dropped: the budget of{" "}
         {bytes(status.window.budget_bytes)} is used up.
-        {cut && b.from < until && " The range that is shown begins earlier than the data."}
+        {b.from < until && " The range that is shown begins earlier than the data."}
       </span>
       <button type="button" class="button button-small" onClick={() => setHidden(true)}>
         Hide

@@ -1,5 +1,6 @@
 // When there is nothing to see: what is being waited for, and what can be done.
 import type { ComponentChildren } from "preact";
+import { retrySeconds } from "../model/answer";
 import type { Status } from "../model/api";
 import { filtersText, rangeText } from "../model/describe";
 import { clock, count } from "../model/format";
@@ -121,9 +122,6 @@ export function NoMatch() {
     </State>
   );
 }
-
-/** retrySeconds is how soon a collector that did not answer is asked again. */
-export const retrySeconds = 3;
 
 export function NoServer({ message, onRetry }: { message: string; onRetry: () => void }) {
   return (

@@ -14,7 +14,8 @@ export interface App {
   type: ProfileType;
   unit: Unit;
   theme: Theme;
-  revision: number; // counts the refreshes while live
+  revision: string; // what is asked is asked again when it changes
+  down: boolean; // the collector does not answer, which the page says already
   toast: (text: string) => void;
   pick: boolean; // the next range that is chosen on the timeline is the one to compare with
   setPick: (on: boolean) => void;

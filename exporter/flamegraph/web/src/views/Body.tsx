@@ -66,7 +66,7 @@ function useSearch({ view, revision }: App): Result | null {
   const none = { share: 0, total: 0, functions: 0, baseShare: null };
   if (search !== view.search) return { ...none, problem: "…" };
   if (answer.error && !answer.loading) return { ...none, problem: answer.error.message };
-  if (!answer.data || !answer.key.includes(`search=${encode(search)}`)) return { ...none, problem: "…" };
+  if (!answer.data || answer.key !== `flamegraph?${params}`) return { ...none, problem: "…" };
   const a = answer.data;
   return {
     share: a.search.total / (a.total || 1),
@@ -76,8 +76,6 @@ function useSearch({ view, revision }: App): Result | null {
     problem: "",
   };
 }
-
-const encode = (text: string) => new URLSearchParams({ search: text }).toString().slice("search=".length);
 
 interface PartProps {
   app: App;
@@ -258,7 +256,7 @@ function Tabbed({ app, total, loading, error, onRetry, options, children }: Tabb
             <NoMatch />
           ) : (
             <>
-              {error && !(error instanceof Unreachable) && (
+              {error && !(error instanceof Unreachable && app.down) && (
                 <p class="banner banner-bad" role="alert">
                   <Icon name="warning" size={15} /> {error.message}
                   <button type="button" class="button button-small" onClick={onRetry}>
