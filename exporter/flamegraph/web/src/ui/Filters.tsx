@@ -5,7 +5,7 @@ import type { Label } from "../model/api";
 import { keyName } from "../model/describe";
 import { percent, value } from "../model/format";
 import { clean } from "../model/text";
-import { type Filter, filterText, sameFilter, selection, type View } from "../model/view";
+import { type Filter, filterText, groups, sameFilter, selection, type View } from "../model/view";
 import { Name, Popover } from "./common";
 import { useApp } from "./context";
 import { Icon } from "./icons";
@@ -65,15 +65,7 @@ interface PickerProps {
   single?: boolean; // a value takes the place of others of its key
 }
 
-const usual = [
-  "process.executable.name",
-  "service.name",
-  "k8s.pod.name",
-  "container.id",
-  "process.pid",
-  "thread.name",
-  "frame_type",
-];
+const usual: readonly string[] = [...groups, "frame_type"];
 const rank = (key: string) => (usual.includes(key) ? usual.indexOf(key) : usual.length);
 
 const accept = (a: { labels: Label[] }) => a;
@@ -151,7 +143,7 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
                     <span style={{ width: `${(100 * v.total) / (sum || 1)}%` }} />
                   </span>
                   <span class="picker-total">{value(v.total, unit)}</span>
-                  <span class="picker-share">{percent(v.total / sum)}</span>
+                  <span class="picker-share">{percent(v.total / (sum || 1))}</span>
                 </button>
                 <button
                   type="button"
@@ -166,7 +158,20 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
               </li>
             );
           })}
-          {values.length === 0 && <li class="hint pad">No value has this in it.</li>}
+          {values.length === 0 && (
+            <li class="hint pad">
+              {current.more === 0 ? "No value has this in it." : "None of these has this in it. "}
+              {current.more > 0 && (
+                <button
+                  type="button"
+                  class="link-button"
+                  onClick={() => toggle({ key: current.key, value: search.trim(), not: false })}
+                >
+                  Filter by exactly this
+                </button>
+              )}
+            </li>
+          )}
         </ul>
         {current.more > 0 && <p class="hint">{current.more} smaller values are left out.</p>}
       </div>
