@@ -44,7 +44,7 @@ export function selection(data, params, now, prefix = "") {
   };
   const type = params.get("type");
   const at = type === null ? 0 : data.types.findIndex((t) => t.id === type);
-  if (at < 0) throw new BadRequest(`no profile type ${JSON.stringify(type)}`);
+  if (at < 0) throw Object.assign(new Error("there are no profiles of this type yet"), { status: 404 });
   const seconds = number("seconds");
   const to = number("to") ?? now;
   const from = number("from") ?? (seconds === undefined ? Math.max(data.from, to - 900_000) : to - seconds * 1000);
@@ -234,7 +234,7 @@ export function flamegraph(data, params, now) {
   const kids = Array.from({ length: count }, () => []);
   for (let n = 1; n < count; n++) if (totals.some((t) => t[n] > 0)) kids[tree.parent[n]].push(n);
   const ids = new Array(count);
-  ids[0] = hash(`${view}${params.get("function") ?? ""}`);
+  ids[0] = hash("");
   const focus = params.get("focus");
   for (let n = 1; n < count; n++)
     ids[n] = hash(

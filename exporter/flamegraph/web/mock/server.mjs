@@ -137,7 +137,7 @@ export async function start({ scenario = "normal", port = 0, now = Date.now(), r
       }
       if (/^\/(pprof|folded|profile[.a-z]*)$/.test(url.pathname)) {
         const [kind, body] = download(url.pathname.slice(1), state, url.searchParams);
-        return send(200, kind, body, { "Content-Disposition": "attachment" });
+        return send(200, kind, body, { "Content-Disposition": `attachment; filename=${url.pathname.slice(1)}` });
       }
       const { body, kind } = await file(url.pathname);
       return send(200, kind, body);

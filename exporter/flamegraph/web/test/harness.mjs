@@ -83,21 +83,25 @@ export async function open(options, run) {
 export const flame = (page) => page.locator(".flame").first();
 
 /** drawn waits until the flame graph is there: there are frames at its right edge, and more than one colour. */
-export async function drawn(page) {
-  await page.waitForFunction(() => {
-    const c = document.querySelector(".flame canvas");
-    if (!c?.width) return false;
-    const copy = Object.assign(document.createElement("canvas"), { width: c.width, height: c.height }).getContext(
-      "2d",
-      {
-        willReadFrequently: true,
-      },
-    );
-    copy.drawImage(c, 0, 0);
-    const at = (x, y) => copy.getImageData(x, y, 1, 1).data.join();
-    const edge = Array.from({ length: Math.floor(c.height / 6) }, (_, i) => at(c.width - 3, i * 6));
-    return new Set(edge).size > 1;
-  });
+export async function drawn(page, timeout = 10_000) {
+  await page.waitForFunction(
+    () => {
+      const c = document.querySelector(".flame canvas");
+      if (!c?.width) return false;
+      const copy = Object.assign(document.createElement("canvas"), { width: c.width, height: c.height }).getContext(
+        "2d",
+        {
+          willReadFrequently: true,
+        },
+      );
+      copy.drawImage(c, 0, 0);
+      const at = (x, y) => copy.getImageData(x, y, 1, 1).data.join();
+      const edge = Array.from({ length: Math.floor(c.height / 6) }, (_, i) => at(c.width - 3, i * 6));
+      return new Set(edge).size > 1;
+    },
+    undefined,
+    { timeout },
+  );
 }
 
 /** find types a search and waits for what it finds. */

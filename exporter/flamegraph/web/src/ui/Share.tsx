@@ -1,7 +1,10 @@
 // Taking it along: downloads, the command for go tool pprof, links.
+import { useState } from "preact/hooks";
+import { clean } from "../model/text";
 import { fixedRange, format, quoted, side, type View } from "../model/view";
-import { CopyField, Popover } from "./common";
+import { CopyField, Name, Popover } from "./common";
 import { useApp } from "./context";
+import { save } from "./download";
 import { Icon } from "./icons";
 import { bounds } from "./TimeControl";
 
@@ -25,23 +28,58 @@ export function pprofCommand(v: View, at: string): string {
   return v.base ? `go tool pprof -http=: -diff_base ${url(true)} ${url(false)}` : `go tool pprof -http=: ${url(false)}`;
 }
 
-export function DownloadButton() {
-  const { view, toast } = useApp();
+/** Files are links, to be copied as such; a click has the page fetch what they lead to. */
+function Files() {
+  const { view } = useApp();
+  const [told, tell] = useState<{ text: string; bad: boolean } | null>(null);
+  const fetchFile = async (path: string, name: string) => {
+    tell({ text: `Fetching ${name}…`, bad: false });
+    try {
+      await save(path, name);
+      tell(null);
+    } catch (err) {
+      tell({ text: (err as Error).message, bad: true });
+    }
+  };
   const list = (base: boolean) =>
     files.map((f) => {
       const query = side(view, base).toString();
+      const path = `${f.path}${query ? `?${query}` : ""}`;
+      const name = base ? `baseline-${f.path}` : f.path;
       return (
         <a
           key={f.path + base}
           class="menu-item menu-item-two"
-          href={`${f.path}${query ? `?${query}` : ""}`}
-          download={base ? `baseline-${f.path}` : f.path}
+          href={path}
+          download={name}
+          onClick={(e) => {
+            if (e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
+            e.preventDefault();
+            fetchFile(path, name);
+          }}
         >
           <span>{f.name}</span>
           <span class="menu-note">{f.note}</span>
         </a>
       );
     });
+  return (
+    <>
+      <div class="menu-title">{view.base ? "Download the current side" : "Download what is selected"}</div>
+      {list(false)}
+      {view.base && <div class="menu-title">Download the baseline</div>}
+      {view.base && list(true)}
+      {told && (
+        <p class={told.bad ? "notice notice-bad" : "hint"} role={told.bad ? "alert" : "status"}>
+          <Name text={clean(told.text, 400)} />
+        </p>
+      )}
+    </>
+  );
+}
+
+export function DownloadButton() {
+  const { view, toast } = useApp();
   return (
     <Popover
       label="Download"
@@ -57,10 +95,7 @@ export function DownloadButton() {
     >
       {() => (
         <>
-          <div class="menu-title">{view.base ? "Download the current side" : "Download what is selected"}</div>
-          {list(false)}
-          {view.base && <div class="menu-title">Download the baseline</div>}
-          {view.base && list(true)}
+          <Files />
           <div class="menu-title">Open in go tool pprof</div>
           <CopyField label="Command" text={pprofCommand(view, here())} onCopied={toast} />
         </>
