@@ -49,7 +49,11 @@ over_ssh() {
 	return 1
 }
 
-echo "run: the live flame graph is at http://$endpoint/"
+shown=$host
+case $host in
+0.0.0.0 | '[::]') shown=$(uname -n) ;; # everywhere: also under the name of this host
+esac
+echo "run: the live flame graph is at http://$shown:$port/"
 if over_ssh; then
 	read -r _ _ server _ <<<"${SSH_CONNECTION:-- - $(uname -n) -}"
 	echo "run: from your own machine: ssh -L $port:$endpoint ${SUDO_USER:-$(id -un)}@$server, then http://127.0.0.1:$port/"

@@ -83,6 +83,7 @@ type labelAnswer struct {
 type valueAnswer struct {
 	Value string `json:"value"`
 	Total int64  `json:"total"`
+	Hint  string `json:"hint,omitempty"`
 }
 
 // functionsAnswer has a column for each of a function's properties.

@@ -154,6 +154,11 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, fn func(*request) erro
 	if err != nil {
 		return &failure{http.StatusBadRequest, "the query string is malformed: " + err.Error()}
 	}
+	for name := range values {
+		if !slices.Contains(parameters(), name) {
+			return &failure{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q; docs/live-view.md has those there are", name)}
+		}
+	}
 	now := a.e.now()
 	s := a.e.store.Snapshot(now)
 	a.e.trees.forget(s.Serial)

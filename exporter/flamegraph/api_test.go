@@ -199,7 +199,7 @@ func TestStatus(t *testing.T) {
 	s.json(t, "/api/status", 200, &got)
 	require.Equal(t, []typeAnswer{{"samples:count:cpu:nanoseconds", "samples", "count", "cpu", "nanoseconds", 20e6, 150}}, got.Types)
 	require.Equal(t, windowAnswer{From: epoch.UnixMilli(), To: epoch.UnixMilli() + 5901, Seconds: 900, Bytes: got.Window.Bytes,
-		BudgetBytes: 128 << 20, Samples: 150, Stacks: 4}, got.Window)
+		BudgetBytes: 128 << 20 * 2 / 5, Samples: 150, Stacks: 4}, got.Window)
 	require.EqualValues(t, 1, got.Payloads.Accepted)
 	require.EqualValues(t, 1, got.Payloads.Refused)
 	require.Contains(t, got.Payloads.LastError, "stack 99")
@@ -247,7 +247,14 @@ func TestAnswers(t *testing.T) {
 
 	var l labelsAnswer
 	s.json(t, "/api/labels?process=web", 200, &l)
-	require.Equal(t, labelAnswer{"process.executable.name", []valueAnswer{{"web", 100}, {"db", 50}}, 0}, l.Labels[2])
+	require.Equal(t, labelAnswer{"process.executable.name", []valueAnswer{{"web", 100, ""}, {"db", 50, ""}}, 0}, l.Labels[2])
+
+	require.Equal(t, labelAnswer{"process.pid", []valueAnswer{{"1", 100, "web"}}, 0}, l.Labels[3])
+	var byPid flameAnswer
+	s.json(t, "/api/flamegraph?group=process.pid", 200, &byPid)
+	for pid, name := range map[string]string{"1": "web", "2": "db"} {
+		require.Equal(t, name, byPid.Functions.Mapping[slices.Index(byPid.Functions.Name, pid)])
+	}
 
 	var last flameAnswer // now is 10 s after epoch
 	s.json(t, "/api/flamegraph?group=none&seconds=6", 200, &last)

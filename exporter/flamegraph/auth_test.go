@@ -31,14 +31,23 @@ func (guard) Authenticate(ctx context.Context, sources map[string][]string) (con
 type guardedHost struct{ component.Host }
 
 func (guardedHost) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{component.MustNewID("guard"): guard{}}
+	return map[component.ID]component.Component{component.MustNewID("guard"): guard{}, component.MustNewIDWithName("basicauth", "x"): guard{}}
 }
 
 // TestAuthentication: with auth nothing is answered without it, and an address that others reach is no reason to warn.
 func TestAuthentication(t *testing.T) {
+	testAuthentication(t, "guard", "")
+}
+
+// TestPassword: browsers are told to ask for one.
+func TestPassword(t *testing.T) {
+	testAuthentication(t, "basicauth/x", `Basic realm="hostprofiles", charset="UTF-8"`)
+}
+
+func testAuthentication(t *testing.T, authenticator, challenge string) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
-		"endpoint": "0.0.0.0:0", "auth": map[string]any{"authenticator": "guard"},
+		"endpoint": "0.0.0.0:0", "auth": map[string]any{"authenticator": authenticator},
 	}).Unmarshal(cfg))
 	core, logs := observer.New(zap.InfoLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -53,6 +62,7 @@ func TestAuthentication(t *testing.T) {
 		res, b := s.get(t, path)
 		require.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
 		require.NotContains(t, string(b), "parse")
+		require.Equal(t, challenge, res.Header.Get("WWW-Authenticate"))
 	}
 	res, _ := s.get(t, "/api/status", "Authorization", "swordfish")
 	require.Equal(t, http.StatusOK, res.StatusCode)

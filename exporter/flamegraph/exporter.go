@@ -62,6 +62,9 @@ func (e *flameExporter) start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("preparing the live view's server: %w", err), listener.Close())
 	}
+	if auth := e.config.Server.Auth; auth.HasValue() && auth.Get().Config.AuthenticatorID.Type().String() == "basicauth" {
+		e.server.Handler = asksForPassword(e.server.Handler)
+	}
 	e.announce(listener.Addr())
 	e.served.Add(1)
 	go func() {

@@ -153,8 +153,8 @@ func (q *request) export(x store.Export) (p pprofile.Profiles, err error) {
 	if err := q.bad(); err != nil {
 		return p, err
 	}
-	w := q.snapshot.Window()
-	if n, most := q.snapshot.ExportBytes(x), w.Budget-w.Bytes-w.Budget/pendingShare; n > most {
+	memory := q.api.e.config.MemoryMiB << 20
+	if n, most := q.snapshot.ExportBytes(x), memory-memory/pendingShare-q.snapshot.Window().Bytes; n > most {
 		return p, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("this would take some %d MiB, and memory_mib leaves %d: "+
 			"choose a shorter range (seconds=60), a filter, or timestamps=0", n>>20, most>>20)}
 	}

@@ -217,6 +217,9 @@ func TestNothingHere(t *testing.T) {
 	var answer map[string]string
 	s.json(t, "/api/nothing", 404, &answer)
 	require.NotEmpty(t, answer["error"])
+	s.json(t, "/api/table?proces=web", 400, &answer)
+	require.Contains(t, answer["error"], `no parameter "proces"`)
+	s.json(t, "/api/table?seconds=0", 400, &answer)
 	_, b := s.get(t, "/api/table?process=nobody")
 	require.NotContains(t, string(b), "null")
 	s.json(t, "/pprof?process=nobody", 404, &answer)

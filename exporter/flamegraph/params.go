@@ -21,6 +21,16 @@ var shortFilters = [...]struct{ parameter, key string }{
 	{"thread", "thread.name"},
 }
 
+// parameters are all that are understood, each where it has a meaning: a typing error must not select something else.
+func parameters() []string {
+	out := []string{"type", "group", "lines", "focus", "search", "max_nodes", "view", "function", "sort", "limit", "columns", "rows", "timestamps",
+		"from", "to", "seconds", "filter", "base_from", "base_to", "base_seconds", "base_filter"}
+	for _, s := range shortFilters {
+		out = append(out, s.parameter)
+	}
+	return out
+}
+
 const defaultGroup = "process.executable.name"
 
 // params reads a request's parameters and remembers what is wrong with the first.
@@ -72,7 +82,7 @@ func (p *params) selection(prefix string) store.Selection {
 		From: p.number(prefix+"from", 0, 0, maxMillis),
 		To:   p.number(prefix+"to", 0, 0, maxMillis),
 	}
-	if seconds := p.number(prefix+"seconds", 0, 0, 10*365*86400); seconds > 0 {
+	if seconds := p.number(prefix+"seconds", 0, 1, 10*365*86400); seconds > 0 {
 		if s.From != 0 {
 			p.fail(prefix+"seconds", "and %sfrom exclude each other", prefix)
 		}

@@ -1,9 +1,14 @@
 package flamegraph
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
+
+	"github.com/google/pprof/profile"
 
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
 	"github.com/hostprofiles/hostprofiles/internal/pprof"
@@ -30,9 +35,49 @@ func pprofDownload(q *request) error {
 			most = p
 		}
 	}
+	addTime(most)
+	hostFirst(most)
 	q.attach("application/vnd.google.protobuf+gzip", "profile.pb.gz")
 	_ = most.Write(q.w) // whoever asked may be gone
 	return nil
+}
+
+// addTime puts CPU time beside the number of samples, as the profiles of Go programs have it, and has tools show that.
+func addTime(p *profile.Profile) {
+	if len(p.SampleType) != 1 || p.SampleType[0].Unit != "count" || p.PeriodType == nil || p.PeriodType.Unit != "nanoseconds" || p.Period <= 0 {
+		return
+	}
+	p.SampleType = append(p.SampleType, &profile.ValueType{Type: p.PeriodType.Type, Unit: p.PeriodType.Unit})
+	p.DefaultSampleType = p.PeriodType.Type
+	for _, s := range p.Sample {
+		n := s.Value[0]
+		if n > math.MaxInt64/p.Period {
+			n = math.MaxInt64 / p.Period
+		}
+		s.Value = append(s.Value, n*p.Period)
+	}
+}
+
+// hostFirst keeps tools from calling a profile of many processes by the executable of one: the first mapping stands for the
+// program.
+func hostFirst(p *profile.Profile) {
+	var one string
+	for _, s := range p.Sample {
+		for _, name := range s.Label[defaultGroup] {
+			if one != "" && name != one {
+				slices.SortStableFunc(p.Mapping, func(a, b *profile.Mapping) int { return cmp.Compare(kernelLast(b), kernelLast(a)) })
+				return
+			}
+			one = name
+		}
+	}
+}
+
+func kernelLast(m *profile.Mapping) int {
+	if m.File == "[kernel.kallsyms]" {
+		return 1
+	}
+	return 0
 }
 
 // maxSymbolz bounds what is read of a request for symbols, in bytes.

@@ -23,7 +23,11 @@ func TestPprof(t *testing.T) {
 		p, err := profile.Parse(bytes.NewReader(b))
 		require.NoError(t, err)
 		require.NoError(t, p.CheckValid())
-		require.Equal(t, "samples", p.SampleType[0].Type)
+		require.Equal(t, []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}, p.SampleType)
+		require.Equal(t, "cpu", p.DefaultSampleType)
+		for _, sample := range p.Sample {
+			require.Equal(t, sample.Value[0]*20e6, sample.Value[1])
+		}
 		require.EqualValues(t, 20e6, p.Period)
 		self := map[string]int64{}
 		for _, sample := range p.Sample {
@@ -37,6 +41,19 @@ func TestPprof(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.Sample, 1)
 	require.Equal(t, []string{"db"}, p.Sample[0].Label["process.executable.name"])
+}
+
+// TestManyProcesses: a profile of many processes is not called by one of them.
+func TestManyProcesses(t *testing.T) {
+	p := &profile.Profile{Mapping: []*profile.Mapping{{ID: 1, File: "/usr/bin/a"}, {ID: 2, File: "/usr/bin/b"}, {ID: 3, File: "[kernel.kallsyms]"}}}
+	label := func(name string) *profile.Sample { return &profile.Sample{Label: map[string][]string{defaultGroup: {name}}} }
+	p.Sample = []*profile.Sample{label("a"), label("a")}
+	hostFirst(p)
+	require.Equal(t, "/usr/bin/a", p.Mapping[0].File)
+	p.Sample = append(p.Sample, label("b"))
+	hostFirst(p)
+	require.Equal(t, "[kernel.kallsyms]", p.Mapping[0].File)
+	require.Equal(t, "/usr/bin/a", p.Mapping[1].File)
 }
 
 // TestGoToolPprof: the tool reads the answer from its address and shows the shares that the table has.

@@ -71,3 +71,37 @@ func (l *liveness) check(fd int) bool {
 	l.enabled = enabled
 	return alive
 }
+
+// cpuErrors collects what failed on which CPUs. Many fail for the same reason, which is said once.
+type cpuErrors struct {
+	doing string
+	all   []cpuError
+}
+
+type cpuError struct {
+	cpu  int
+	err  error
+	more int // CPUs
+}
+
+func (c *cpuErrors) add(cpu int, err error) {
+	for i := range c.all {
+		if c.all[i].err.Error() == err.Error() {
+			c.all[i].more++
+			return
+		}
+	}
+	c.all = append(c.all, cpuError{cpu: cpu, err: err})
+}
+
+func (c *cpuErrors) join() error {
+	var errs []error
+	for _, e := range c.all {
+		if e.more > 0 {
+			errs = append(errs, fmt.Errorf("%s CPU %d, and %d more: %w", c.doing, e.cpu, e.more, e.err))
+		} else {
+			errs = append(errs, fmt.Errorf("%s CPU %d: %w", c.doing, e.cpu, e.err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -2,6 +2,8 @@ package ebpf
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -171,5 +173,22 @@ func TestSidebandReplacesDeadRings(t *testing.T) {
 		if e.Kind == EventLost {
 			t.Error("the same loss twice")
 		}
+	}
+}
+
+// TestCPUErrors: a machine with many CPUs says the same thing once.
+func TestCPUErrors(t *testing.T) {
+	c := cpuErrors{doing: "sampling"}
+	if err := c.join(); err != nil {
+		t.Errorf("nothing failed: %v", err)
+	}
+	for cpu := range 64 {
+		c.add(cpu, fmt.Errorf("opening a perf event: %w", os.ErrPermission))
+	}
+	c.add(64, unix.EMFILE)
+	err := c.join()
+	const want = "sampling CPU 0, and 63 more: opening a perf event: permission denied\nsampling CPU 64: too many open files"
+	if err.Error() != want || !errors.Is(err, os.ErrPermission) || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("got %v", err)
 	}
 }

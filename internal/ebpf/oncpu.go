@@ -90,7 +90,7 @@ func (o *OnCPU) Follow() error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := cpuErrors{doing: "sampling"}
 	for cpu, e := range o.events {
 		if !slices.Contains(cpus, cpu) || !e.alive.check(e.fd) {
 			e.close()
@@ -106,12 +106,12 @@ func (o *OnCPU) Follow() error {
 			continue // it went offline just now
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("sampling CPU %d: %w", cpu, err)) // the others are sampled all the same
+			errs.add(cpu, err) // the others are sampled all the same
 			continue
 		}
 		o.events[cpu] = e
 	}
-	return errors.Join(errs...)
+	return errs.join()
 }
 
 // newPeriod draws a period in ns, see OnCPU.

@@ -107,7 +107,7 @@ func (s *Sideband) Follow() error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := cpuErrors{doing: "recording process events on"}
 	for cpu, r := range s.rings {
 		if !slices.Contains(cpus, cpu) || !r.alive.check(r.fd) {
 			s.unread = r.read(s.unread)
@@ -124,7 +124,7 @@ func (s *Sideband) Follow() error {
 			continue
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("recording process events on CPU %d: %w", cpu, err))
+			errs.add(cpu, err)
 			continue
 		}
 		s.rings[cpu] = r
@@ -133,7 +133,7 @@ func (s *Sideband) Follow() error {
 			s.unread = append(s.unread, Event{Kind: EventLost, Time: monotonic(), Lost: 1})
 		}
 	}
-	return errors.Join(errs...)
+	return errs.join()
 }
 
 // monotonic is the time of the records' clock.

@@ -102,7 +102,9 @@ func (t *Tree) describe() *described {
 		p := t.place[i]
 		if p&groupBit != 0 {
 			if groups[p] == 0 {
-				groups[p] = d.add(t.s.function(p))
+				f := t.s.function(p)
+				f.Mapping = t.hints[f.Name]
+				groups[p] = d.add(f)
 			}
 			d.index[i] = groups[p]
 			continue

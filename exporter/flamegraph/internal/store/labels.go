@@ -17,6 +17,8 @@ type Label struct {
 type LabelValue struct {
 	Value string
 	Total int64
+	// Hint says what the value stands for: of a pid the name of its executable. Empty if that is not known, or not one.
+	Hint string
 }
 
 // Labels lists what the selection can be filtered by, with at most limit values a key. A key's own filters do not apply to
@@ -39,7 +41,7 @@ func (s *Snapshot) Labels(sel Selection, limit int) []Label {
 	for key, values := range totals {
 		l := Label{Key: key, Values: make([]LabelValue, 0, len(values))}
 		for v, total := range values {
-			l.Values = append(l.Values, LabelValue{v, total})
+			l.Values = append(l.Values, LabelValue{Value: v, Total: total})
 		}
 		slices.SortFunc(l.Values, func(a, b LabelValue) int {
 			return cmp.Or(cmp.Compare(b.Total, a.Total), strings.Compare(a.Value, b.Value))
@@ -48,9 +50,39 @@ func (s *Snapshot) Labels(sel Selection, limit int) []Label {
 			l.More = len(l.Values) - limit
 			l.Values = l.Values[:limit:limit]
 		}
+		if key == pidKey {
+			hints := s.executables()
+			for i := range l.Values {
+				l.Values[i].Hint = hints[l.Values[i].Value]
+			}
+		}
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// Attributes of processes (OpenTelemetry semantic conventions 1.44).
+const (
+	pidKey        = "process.pid"
+	executableKey = "process.executable.name"
+)
+
+// executables names the executable of each pid that has one name.
+func (s *Snapshot) executables() map[string]string {
+	out := map[string]string{}
+	for i := range s.series {
+		pid, ok := s.attribute(&s.series[i], pidKey)
+		if !ok {
+			continue
+		}
+		v, _ := s.attribute(&s.series[i], executableKey)
+		name, text := s.strings[v.text], s.strings[pid.text]
+		if have, known := out[text]; known && have != name {
+			name = "" // several hosts have one of that number, or it has executed another file
+		}
+		out[text] = name
+	}
 	return out
 }
 

@@ -16,6 +16,7 @@ func (t *Tree) Callees(key string) (out *Tree, ok bool) {
 		return nil, false
 	}
 	b := newTreeBuilder(t.s, t.Info, t.Compared, t.line != nil)
+	b.t.hints = t.hints
 	b.limit = t.Len()            // there will not be more
 	at := make([]int32, t.Len()) // 0: not below the function
 	for i := 1; i < t.Len(); i++ {
@@ -47,6 +48,7 @@ func (t *Tree) Callers(key string, limit int) (out *Tree, ok bool) {
 		return nil, false
 	}
 	b := newTreeBuilder(t.s, t.Info, t.Compared, t.line != nil)
+	b.t.hints = t.hints
 	c := callers{of: t, b: b}
 	below := make([]bool, t.Len())
 	all := caller{}

@@ -38,7 +38,7 @@ type Window struct {
 	From, To int64 // Unix ms: of the earliest sample, and after the latest; 0 without any
 	Length   time.Duration
 	Bytes    int // about what is taken
-	Budget   int
+	Budget   int // of that; the rest of the memory is for answers
 	Samples  int
 	// DroppedUntil, Unix ms: samples before it may have been dropped since memory was short. 0: none were.
 	DroppedUntil int64
@@ -78,7 +78,7 @@ func (s *Store) Snapshot(now time.Time) *Snapshot {
 		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes,
 		segments: make([]segment, len(s.segments)), treeNodes: max(s.options.Bytes/treeNodeBytes, 1000),
 		window: Window{
-			Length: s.options.Window, Bytes: s.size(), Budget: s.options.Bytes, Samples: s.rows,
+			Length: s.options.Window, Bytes: s.size(), Budget: s.held(), Samples: s.rows,
 			DroppedUntil: ceilMillis(s.droppedUntil),
 		},
 	}

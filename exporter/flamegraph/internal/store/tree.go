@@ -47,6 +47,8 @@ type Tree struct {
 	baseSelf    []int64 // nil without a base
 	baseTotal   []int64
 
+	hints map[string]string // by group: what else to call it
+
 	// missing is what belongs below a node and has none, since a tree's size is bounded.
 	missing map[int32]sums
 	cut     int // how many stacks, or nodes with what is below them, are not there
@@ -95,6 +97,9 @@ func (s *Snapshot) Tree(q Query) (*Tree, bool) {
 		}
 	}
 	b := newTreeBuilder(s, w.info, q.Base != nil, q.Lines)
+	if q.Group == pidKey {
+		b.t.hints = s.executables()
+	}
 	b.build(leaves.all())
 	return b.t, true
 }
@@ -331,7 +336,7 @@ func (t *Tree) sum() {
 type Function struct {
 	Key                    string // the same in every answer
 	Name, SystemName, File string
-	Mapping, FrameType     string
+	Mapping, FrameType     string // of a group: what its name stands for
 	StartLine              int64
 }
 
