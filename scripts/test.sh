@@ -69,7 +69,7 @@ examples() {
 	local file passed=0
 	for file in examples/*.yaml; do
 		echo "$file"
-		KUBE_NODE_NAME=node OTLP_ENDPOINT=localhost:4317 OTLP_HTTP_ENDPOINT=http://localhost:4318 \
+		KUBE_NODE_NAME=node OTLP_ENDPOINT=localhost:4317 OTLP_HTTP_ENDPOINT=http://localhost:4318 VIEW_USER=me VIEW_PASSWORD=secret \
 			build/otelcol-hostprofiles validate --config "$file"
 		passed=$((passed + 1))
 	done

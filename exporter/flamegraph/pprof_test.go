@@ -46,7 +46,9 @@ func TestPprof(t *testing.T) {
 // TestManyProcesses: a profile of many processes is not called by one of them.
 func TestManyProcesses(t *testing.T) {
 	p := &profile.Profile{Mapping: []*profile.Mapping{{ID: 1, File: "/usr/bin/a"}, {ID: 2, File: "/usr/bin/b"}, {ID: 3, File: "[kernel.kallsyms]"}}}
-	label := func(name string) *profile.Sample { return &profile.Sample{Label: map[string][]string{defaultGroup: {name}}} }
+	label := func(name string) *profile.Sample {
+		return &profile.Sample{Label: map[string][]string{defaultGroup: {name}}}
+	}
 	p.Sample = []*profile.Sample{label("a"), label("a")}
 	hostFirst(p)
 	require.Equal(t, "/usr/bin/a", p.Mapping[0].File)
