@@ -276,9 +276,22 @@ func TestUnnamedCode(t *testing.T) {
 func TestLabels(t *testing.T) {
 	s := testStore(t, twoProcesses()).Snapshot(epoch)
 	got := fmt.Sprint(s.Labels(Selection{Filters: []Filter{{Key: "process.executable.name", Value: "web"}}}, 1))
-	want := "[{frame_type [{native 70}] 1} {process.creation.time [{2026-01-02T03:04:05Z 100}] 0} {process.executable.name [{web 100}] 1} {process.pid [{1 100}] 0} {thread.name [{worker 90}] 1}]"
+	want := "[{frame_type [{native 70 }] 1} {process.creation.time [{2026-01-02T03:04:05Z 100 }] 0} {process.executable.name [{web 100 }] 1} " +
+		"{process.pid [{1 100 web}] 0} {thread.name [{worker 90 }] 1}]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestHints: a pid that several executables had, on hosts or one after the other, has no name.
+func TestHints(t *testing.T) {
+	p := newPayload()
+	p.sample(p.process("web", 1), "main", "", 1)
+	p.sample(p.process("db", 1), "main", "", 1)
+	p.sample(p.process("web", 2), "main", "", 1)
+	p.sample(p.process("web", 2), "main", "x", 1)
+	if got := fmt.Sprint(testStore(t, p).Snapshot(epoch).executables()); got != "map[1: 2:web]" {
+		t.Error(got)
 	}
 }
 
