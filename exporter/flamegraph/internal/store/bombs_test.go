@@ -220,7 +220,7 @@ func TestTreesAreBounded(t *testing.T) {
 		t.Errorf("%d and %d samples, want %d", whole.total[0], tree.total[0], want)
 	}
 	f, _ := tree.Flame(View{})
-	if tree.Len() > 10_000+400 || tree.Len() < 5000 || f.Pruned.Nodes != 350 || whole.missing != nil {
+	if tree.Len() > 10_000+400 || tree.Len() < 9000 || f.Pruned.Nodes < 400-100 || f.Pruned.Nodes > 400-85 || whole.missing != nil {
 		t.Errorf("%d nodes, %+v", tree.Len(), f.Pruned)
 	}
 	groups := 0

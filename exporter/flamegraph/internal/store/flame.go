@@ -129,11 +129,16 @@ func (t *Tree) paths(d *described) []uint64 {
 	out := make([]uint64, t.Len())
 	out[0] = offset64
 	for i := 1; i < t.Len(); i++ {
-		h := (out[t.parent[i]] ^ d.hashes[d.index[i]]) * prime64
-		h ^= h >> 29
-		out[i] = (h ^ uint64(t.Line(int32(i)))) * prime64
+		out[i] = t.path(d, int32(i), out[t.parent[i]])
 	}
 	return out
+}
+
+// path goes on from the path of a node's parent.
+func (t *Tree) path(d *described, at int32, parent uint64) uint64 {
+	h := (parent ^ d.hashes[d.index[at]]) * prime64
+	h ^= h >> 29
+	return (h ^ uint64(t.Line(at))) * prime64
 }
 
 // View says what of a tree is wanted.
@@ -146,8 +151,7 @@ type View struct {
 // Flame makes what a view draws. ok is false if there is no node to focus on.
 func (t *Tree) Flame(v View) (f *Flame, ok bool) {
 	d := t.describe()
-	paths := t.paths(d)
-	keep, ok := t.focus(paths, v.Focus)
+	keep, ok := t.focus(d, v.Focus)
 	if !ok {
 		return nil, false
 	}
@@ -156,12 +160,12 @@ func (t *Tree) Flame(v View) (f *Flame, ok bool) {
 	matches := d.matches(v.Match)
 	f.Search = t.found(d, matches)
 	t.prune(keep, v.MaxNodes, f)
-	f.fill(t, d, paths, keep, matches)
+	f.fill(t, d, keep, matches)
 	return f, true
 }
 
 // focus says which nodes are wanted.
-func (t *Tree) focus(paths []uint64, id string) (keep []bool, ok bool) {
+func (t *Tree) focus(d *described, id string) (keep []bool, ok bool) {
 	keep = make([]bool, t.Len())
 	if id == "" {
 		for i := range keep {
@@ -170,7 +174,7 @@ func (t *Tree) focus(paths []uint64, id string) (keep []bool, ok bool) {
 		return keep, true
 	}
 	wanted, err := strconv.ParseUint(id, 36, 64)
-	at := slices.Index(paths, wanted)
+	at := slices.Index(t.paths(d), wanted)
 	if err != nil || at < 0 {
 		return nil, false
 	}
@@ -227,23 +231,15 @@ func (t *Tree) size(i int32) int64 { return max(t.total[i], t.baseOf(i)) }
 
 // prune drops the smallest nodes until at most limit are kept. A node never goes before those that it calls.
 func (t *Tree) prune(keep []bool, limit int, f *Flame) {
-	var sizes []int64
-	for i, k := range keep {
-		if k {
-			sizes = append(sizes, t.size(int32(i)))
-			f.Pruned.Self = saturatingAdd(f.Pruned.Self, t.missing[int32(i)].value)
-		}
-	}
 	f.Pruned.Nodes = t.cut
-	if limit <= 0 || len(sizes) <= limit {
-		return
-	}
-	least := nthLargest(sizes, limit)
-	room := limit // for nodes of just that size: the first, so that no node is kept without its parent
-	for _, size := range sizes {
-		if size > least {
-			room--
+	for at, v := range t.missing {
+		if keep[at] {
+			f.Pruned.Self = saturatingAdd(f.Pruned.Self, v.value)
 		}
+	}
+	least, room, all := t.least(keep, limit)
+	if all {
+		return
 	}
 	for i, k := range keep {
 		if !k {
@@ -259,6 +255,45 @@ func (t *Tree) prune(keep []bool, limit int, f *Flame) {
 			f.Pruned.Nodes++
 			f.Pruned.Self = saturatingAdd(f.Pruned.Self, t.self[i])
 		}
+	}
+}
+
+// least is the size of the smallest nodes that are among the limit largest, and how many of just that size are: the first, so
+// that no node is kept without its parent. all says that there are no more than limit.
+func (t *Tree) least(keep []bool, limit int) (least int64, room int, all bool) {
+	const small = 4096 // most nodes are, and are counted only
+	var counts [small]int
+	var large []int64
+	n := 0
+	for i, k := range keep {
+		if !k {
+			continue
+		}
+		n++
+		if size := t.size(int32(i)); size < small {
+			counts[size]++
+		} else {
+			large = append(large, size)
+		}
+	}
+	if limit <= 0 || n <= limit {
+		return 0, 0, true
+	}
+	if len(large) >= limit {
+		least, room = nthLargest(large, limit), limit
+		for _, size := range large {
+			if size > least {
+				room--
+			}
+		}
+		return least, room, false
+	}
+	room = limit - len(large)
+	for size := small - 1; ; size-- {
+		if counts[size] >= room {
+			return int64(size), room, false
+		}
+		room -= counts[size]
 	}
 }
 
@@ -293,32 +328,57 @@ func nthLargest(v []int64, n int) int64 {
 }
 
 // fill writes the columns of the nodes that are kept.
-func (f *Flame) fill(t *Tree, d *described, paths []uint64, keep, matches []bool) {
+func (f *Flame) fill(t *Tree, d *described, keep, matches []bool) {
+	k := newDrawn(t, d, keep)
 	order := d.order()
-	var nodes []int32
-	for i := 1; i < t.Len(); i++ {
-		if keep[i] {
-			nodes = append(nodes, int32(i))
-		}
+	byName := make([]int32, len(k.nodes)-1)
+	for i := range byName {
+		byName[i] = int32(i + 1)
 	}
 	// The last of a parent's children is put in front first.
-	slices.SortFunc(nodes, func(a, b int32) int {
+	slices.SortFunc(byName, func(x, y int32) int {
+		a, b := k.nodes[x], k.nodes[y]
 		return cmp.Or(cmp.Compare(order[d.index[b]], order[d.index[a]]), cmp.Compare(t.Line(b), t.Line(a)))
 	})
-	first, next := make([]int32, t.Len()), make([]int32, t.Len())
-	for _, i := range nodes {
-		p := t.parent[i]
+	first, next := make([]int32, len(k.nodes)), make([]int32, len(k.nodes))
+	for _, i := range byName {
+		p := k.parent[i]
 		next[i], first[p] = first[p], i
 	}
-	placed, functions := make([]int32, t.Len()), make([]int32, len(d.functions))
-	t.preorder(first, next, func(at int32) {
-		placed[at] = f.add(t, d, at, paths[at], placed, functions, matches)
+	placed, functions := make([]int32, len(k.nodes)), make([]int32, len(d.functions))
+	preorder(k.parent, first, next, func(i int32) {
+		parent := int32(-1)
+		if i > 0 {
+			parent = placed[k.parent[i]]
+		}
+		placed[i] = f.add(t, d, k.nodes[i], parent, k.paths[i], functions, matches)
 	}, func(int32) {})
+}
+
+// drawn are the nodes of a tree that are drawn; callers come before what they call.
+type drawn struct {
+	nodes  []int32
+	parent []int32 // its index here
+	paths  []uint64
+}
+
+func newDrawn(t *Tree, d *described, keep []bool) *drawn {
+	k := &drawn{nodes: []int32{0}, parent: []int32{-1}, paths: []uint64{offset64}}
+	rank := make([]int32, t.Len())
+	for i := int32(1); i < int32(t.Len()); i++ {
+		if !keep[i] {
+			continue
+		}
+		p := rank[t.parent[i]]
+		rank[i] = int32(len(k.nodes))
+		k.nodes, k.parent, k.paths = append(k.nodes, i), append(k.parent, p), append(k.paths, t.path(d, i, k.paths[p]))
+	}
+	return k
 }
 
 // preorder visits all nodes, parents before their children, and calls leave when all below a node were visited. first and next
 // are the nodes' children: the first, and of each the next; 0 is none.
-func (t *Tree) preorder(first, next []int32, visit, leave func(at int32)) {
+func preorder(parent, first, next []int32, visit, leave func(at int32)) {
 	for at := int32(0); ; {
 		visit(at)
 		if first[at] != 0 {
@@ -327,7 +387,7 @@ func (t *Tree) preorder(first, next []int32, visit, leave func(at int32)) {
 		}
 		leave(at)
 		for at > 0 && next[at] == 0 {
-			at = t.parent[at]
+			at = parent[at]
 			leave(at)
 		}
 		if at <= 0 {
@@ -353,8 +413,8 @@ func (d *described) order() []int32 {
 	return out
 }
 
-// add appends a node. placed and functions tell where its parent and its function are; the latter is one more than that.
-func (f *Flame) add(t *Tree, d *described, at int32, path uint64, placed, functions []int32, matches []bool) int32 {
+// add appends a node. functions tells where its function is, one more than that.
+func (f *Flame) add(t *Tree, d *described, at, parent int32, path uint64, functions []int32, matches []bool) int32 {
 	k := d.index[at]
 	if functions[k] == 0 {
 		f.Functions = append(f.Functions, d.functions[k])
@@ -362,10 +422,6 @@ func (f *Flame) add(t *Tree, d *described, at int32, path uint64, placed, functi
 			f.Match = append(f.Match, matches[k])
 		}
 		functions[k] = int32(len(f.Functions))
-	}
-	parent := t.parent[at]
-	if parent >= 0 {
-		parent = placed[parent]
 	}
 	f.ID = append(f.ID, strconv.FormatUint(path, 36))
 	f.Parent, f.Function, f.Line = append(f.Parent, parent), append(f.Function, functions[k]-1), append(f.Line, t.Line(at))

@@ -25,7 +25,7 @@ func (t *Tree) Functions(m Matcher) []FunctionSum {
 	}
 	first, next := t.adjacency()
 	on := make([]int32, len(d.functions)) // how often a function is on the path from the root
-	t.preorder(first, next, func(at int32) {
+	preorder(t.parent, first, next, func(at int32) {
 		k := d.index[at]
 		sum := &out[k]
 		sum.Self = saturatingAdd(sum.Self, t.self[at])

@@ -46,7 +46,7 @@ type Window struct {
 
 // treeNodeBytes is about what a node of a tree takes while a view is made of it, in the part of the memory that is not the window's
 // and of which a download may need some at the same time.
-const treeNodeBytes = 320
+const treeNodeBytes = 96
 
 // Stacks counts the different stacks that samples have.
 func (s *Snapshot) Stacks() int {

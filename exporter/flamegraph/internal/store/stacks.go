@@ -17,7 +17,7 @@ func (t *Tree) Describe() Described {
 func (t *Tree) Stacks(fn func(path []int32, value int64)) {
 	first, next := t.adjacency()
 	var path []int32
-	t.preorder(first, next, func(at int32) {
+	preorder(t.parent, first, next, func(at int32) {
 		if at > 0 {
 			path = append(path, at)
 		}

@@ -169,11 +169,16 @@ func (b *treeBuilder) build(leaves []leaf) {
 	b.at = make([]int32, len(b.t.s.nodes))
 	var bySize []int32
 	without := make([]bool, len(leaves))
-	for n := len(leaves); !b.try(leaves, without); n /= 2 {
+	for n := len(leaves); ; {
+		done, all := b.try(leaves, without)
+		if all {
+			break
+		}
 		if bySize == nil {
 			bySize = largestFirst(leaves)
 		}
-		for _, i := range bySize[n/2:] {
+		n = max(n*done/len(leaves)*9/10, n/4) // as many as there was room for, and to be sure a few less
+		for _, i := range bySize[n:] {
 			without[i] = true
 		}
 		b.clear()
@@ -186,8 +191,8 @@ func (b *treeBuilder) build(leaves []leaf) {
 	b.t.sum()
 }
 
-// try puts leaves into the tree, group by group, and tells whether there was room for all.
-func (b *treeBuilder) try(leaves []leaf, without []bool) bool {
+// try puts leaves into the tree, group by group, and tells whether there was room for all, or for how many.
+func (b *treeBuilder) try(leaves []leaf, without []bool) (done int, all bool) {
 	for i := range b.at {
 		b.at[i] = -1
 	}
@@ -204,10 +209,10 @@ func (b *treeBuilder) try(leaves []leaf, without []bool) bool {
 		}
 		b.t.add(b.find(l.node), l.value, l.base)
 		if b.full {
-			return false
+			return i, false
 		}
 	}
-	return true
+	return len(leaves), true
 }
 
 // add adds to a node's own values.
