@@ -294,7 +294,9 @@ test("names, roles and contrast, light and dark", async (t) => {
 });
 
 for (const [width, height] of [
+  [1000, 700],
   [900, 700],
+  [800, 700],
   [390, 844],
 ])
   test(`nothing hangs over in a window of ${width}`, () =>

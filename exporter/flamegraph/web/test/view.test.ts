@@ -102,7 +102,7 @@ test("filters are split where the API splits them", () => {
   assert.equal(parseFilter("!=x"), null);
 });
 
-test("a comparison says both sides in full", () => {
+test("a comparison says both ranges, and the base's filters where they differ", () => {
   const current = { ...defaults, range: fixedRange(2000, 3000), filters: [{ key: "a", value: "b", not: false }] };
   const p = selection({ ...current, base: { range: null, filters: [] } });
   assert.deepEqual(
@@ -110,7 +110,15 @@ test("a comparison says both sides in full", () => {
     ["2000", "3000", ["frame_type!=-"]],
   );
   const q = selection({ ...current, base: { range: fixedRange(1000, 2000), filters: current.filters } });
-  assert.deepEqual([q.get("from"), q.get("base_from"), q.getAll("base_filter")], ["2000", "1000", ["a=b"]]);
+  assert.deepEqual([q.get("from"), q.get("base_from"), q.getAll("base_filter")], ["2000", "1000", []]);
+  assert.equal(
+    format({ ...defaults, range: fixedRange(2000, 3000), base: { range: fixedRange(1000, 2000), filters: [] } }),
+    "?from=2000&to=3000&base_from=1000&base_to=2000",
+  );
+  // With nothing else to tell of the base, its filters do.
+  const whole = { live: false, seconds: null, from: null, to: null };
+  const same = selection({ ...current, range: whole, base: { range: null, filters: current.filters } });
+  assert.deepEqual(same.getAll("base_filter"), ["a=b"]);
   assert.equal(
     side({ ...current, base: { range: fixedRange(1000, 2000), filters: [] } }, true).toString(),
     "from=1000&to=2000",

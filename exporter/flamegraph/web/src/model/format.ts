@@ -19,18 +19,13 @@ function joined(big: number, bigUnit: string, small: number, smallUnit: string):
   return small === 0 ? `${big} ${bigUnit}` : `${big} ${bigUnit} ${small} ${smallUnit}`;
 }
 
+/** nanoseconds is a duration in one unit with three digits: what grows while one looks keeps its form. */
 export function nanoseconds(ns: number): string {
   const s = ns / 1e9;
   const a = Math.abs(s);
   if (a === 0) return "0 s";
-  if (a >= 3600) {
-    const minutes = Math.round(s / 60);
-    return joined(Math.trunc(minutes / 60), "h", Math.abs(minutes % 60), "min");
-  }
-  if (a >= 599.5) {
-    const whole = Math.round(s);
-    return joined(Math.trunc(whole / 60), "min", Math.abs(whole % 60), "s");
-  }
+  if (a >= 119.5 * 60) return `${significant(s / 3600)} h`;
+  if (a >= 119.5) return `${significant(s / 60)} min`;
   if (a >= 0.9995) return `${significant(s)} s`;
   if (a >= 0.9995e-3) return `${significant(s * 1e3)} ms`;
   if (a >= 0.9995e-6) return `${significant(s * 1e6)} µs`;

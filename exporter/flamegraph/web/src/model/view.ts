@@ -198,9 +198,13 @@ export function selection(v: View): URLSearchParams {
   for (const f of v.filters) p.append("filter", filterText(f));
   if (v.base) {
     putRange(p, v.base.range ?? v.range, "base_");
-    for (const f of v.base.filters) p.append("base_filter", filterText(f));
-    // Without one the collector takes the current side's: this one everything passes.
-    if (v.base.filters.length === 0) p.append("base_filter", filterText(everything));
+    // Without one the collector takes the current side's: they are only said where they differ, or where nothing else would
+    // say that there is a base. Everything passes the one that stands for none.
+    const said = ["base_from", "base_to", "base_seconds"].some((name) => p.has(name));
+    if (!said || !sameFilters(v.base.filters, v.filters)) {
+      const filters = v.base.filters.length > 0 ? v.base.filters : [everything];
+      for (const f of filters) p.append("base_filter", filterText(f));
+    }
   }
   return p;
 }

@@ -1,7 +1,7 @@
 // Comparing: choosing the other side, saying what is compared with what, and how to read the colours.
 import { diffColor } from "../graph/colors";
 import { filtersText, rangeText } from "../model/describe";
-import { span, value } from "../model/format";
+import { nanosecondsPer, span, value } from "../model/format";
 import { type Base, fixedRange, type Range, type View } from "../model/view";
 import { IconButton, Name, Popover } from "./common";
 import { useApp } from "./context";
@@ -165,7 +165,7 @@ interface SideProps {
 }
 
 function Side({ name, mark, view, side, total }: SideProps) {
-  const { unit } = useApp();
+  const { type, unit } = useApp();
   return (
     <div class="compare-side">
       <span class={`compare-mark compare-mark-${mark}`} aria-hidden="true">
@@ -174,7 +174,13 @@ function Side({ name, mark, view, side, total }: SideProps) {
       <div class="compare-text">
         <div class="compare-name">
           {name}
-          {total !== null && <span class="compare-total"> {value(total, unit)} = 100%</span>}
+          {total !== null && (
+            <span class="compare-total">
+              {" "}
+              {value(total, unit)}
+              {type.period_type === "cpu" && nanosecondsPer(unit) > 0 && " of CPU"} = 100%
+            </span>
+          )}
         </div>
         <div class="compare-what" title={`${filtersText(side.filters)}, ${rangeText(side.range ?? view.range)}`}>
           <Name text={`${filtersText(side.filters)},`} />

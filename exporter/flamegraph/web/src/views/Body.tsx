@@ -278,7 +278,10 @@ function Summary({ total, unit, cpu }: { total: NonNullable<TabbedProps["total"]
   const cpus = cpu && ns > 0 && total.to > total.from ? (total.value * ns) / 1e6 / (total.to - total.from) : 0;
   return (
     <div class="summary">
-      <strong>{value(total.value, unit)}</strong>
+      <strong title={cpu && ns > 0 ? "CPU time: of all CPUs together, however long it took" : undefined}>
+        {value(total.value, unit)}
+        {cpu && ns > 0 && " of CPU"}
+      </strong>
       {samples(total.value, unit) && <span>{samples(total.value, unit)}</span>}
       {cpus > 0 && <span title="CPU time per time: how many CPUs were busy on average">{cpus.toFixed(2)} CPUs</span>}
     </div>
