@@ -171,7 +171,7 @@ const cumulate = (weights) =>
     )(0),
   );
 
-function host(end, wanted = programs) {
+function host(end, wanted = programs, cut = false) {
   const b = new Builder(end);
   const rnd = random(7);
   for (const program of wanted) {
@@ -192,7 +192,7 @@ function host(end, wanted = programs) {
           "service.name": program.service,
           "container.id": program.container,
           "k8s.pod.name": program.pod,
-          stop: program.stop ?? "",
+          stop: (cut || thread === program.cutThread) && program.stop ? program.stop : "",
         }),
       ),
     );
@@ -346,7 +346,10 @@ function generate(scenario, end) {
       return host(end, programs.slice(0, 1));
     case "hostile":
       return hostile(end);
+    case "cut":
+      return host(end, programs, true);
     case "empty":
+    case "off":
       return new Builder(end).done({ types: [] });
     default:
       return host(end);

@@ -301,11 +301,12 @@ Perl_runops_standard native [perl] | run.c:41 | 3
     service: "",
     container: "",
     pod: "",
-    threads: ["legacyd"],
+    threads: ["legacyd", "poll", "log", "timer", "io", "jit"],
     type: "native",
     mapping: "legacyd",
     load: 0.09,
     stop: "no_rule",
+    cutThread: "jit", // one of six
     tree: `
 legacyd+0x41c20 | | 1
   legacyd+0x8f113 | | 6

@@ -55,6 +55,10 @@ export function hasBase(params) {
   return ["base_from", "base_to", "base_seconds", "base_filter"].some((k) => params.has(k));
 }
 
+// hintOf is what people know a value by: the executable of a pid.
+const hintOf = (data, key, value) =>
+  key === "process.pid" ? (data.attributes.find((set) => set[key] === value)?.["process.executable.name"] ?? "") : "";
+
 const attributeOf = (data, attr, node, key) =>
   key === "frame_type" ? data.functions[data.fn[node]].type : data.attributes[attr][key];
 
@@ -86,8 +90,13 @@ export function sums(data, sel, now) {
   return { self, totals, total };
 }
 
-// matcher tells of a function whether the search finds it.
+// matcher tells of a function whether the search finds it; groups are none.
 export function matcher(search) {
+  const match = textMatcher(search);
+  return match && ((f) => f.type !== "group" && f.type !== "root" && match(f));
+}
+
+function textMatcher(search) {
   if (!search) return undefined;
   const m = /^\/(.+)\/$/s.exec(search);
   if (m) {
@@ -191,7 +200,7 @@ function grouped(data, sides, now, key) {
         file: "",
         line: 0,
         type: "group",
-        mapping: "",
+        mapping: hintOf(data, key, value),
       });
       g = { at: place(`g${value}`, 0, functions.length - 1, 0), number: groups.size };
       groups.set(value, g);
@@ -308,7 +317,7 @@ export function flamegraph(data, params, now) {
 function countMatches(tree, totals, match) {
   const seen = new Set();
   for (let n = 1; n < tree.fn.length; n++) if (totals.some((t) => t[n] > 0)) seen.add(tree.fn[n]);
-  return [...seen].filter((f) => tree.functions[f].type !== "group" && match(tree.functions[f])).length;
+  return [...seen].filter((f) => match(tree.functions[f])).length;
 }
 
 const compare = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
@@ -420,7 +429,10 @@ export function labels(data, params, now) {
         const sorted = [...values].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
         return {
           key,
-          values: sorted.slice(0, 200).map(([value, total]) => ({ value, total })),
+          values: sorted.slice(0, 200).map(([value, total]) => {
+            const hint = hintOf(data, key, value);
+            return { value, total, ...(hint ? { hint } : {}) };
+          }),
           more: Math.max(sorted.length - 200, 0),
         };
       })

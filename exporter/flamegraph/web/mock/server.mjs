@@ -24,7 +24,8 @@ function status(state) {
   visit(data, all, now, (i, v) => {
     samples += v;
     const set = data.attributes[data.attr[i]];
-    of.set(set, (of.get(set) ?? 0) + v);
+    const pid = set["process.pid"];
+    of.set(pid, (of.get(pid) ?? 0) + v);
     if (set.stop) cut.set(set, (cut.get(set) ?? 0) + v);
   });
   const lossy = scenario === "lossy";
@@ -66,8 +67,8 @@ function status(state) {
               processes: 214,
               executables: 171,
               problem:
-                scenario === "problem"
-                  ? "the perf events could not be opened: permission denied (CAP_PERFMON is missing)"
+                scenario === "problem" || scenario === "off"
+                  ? "the perf events could not be opened: permission denied\n  CAP_PERFMON is missing: samples of the CPUs\n  CAP_BPF is missing: programs in the kernel"
                   : "",
             },
           ],
@@ -76,7 +77,7 @@ function status(state) {
       pid: set["process.pid"],
       reason: set.stop,
       samples: n,
-      of: of.get(set),
+      of: of.get(set["process.pid"]),
     })),
   };
 }
@@ -104,8 +105,8 @@ async function file(path) {
 }
 
 /**
- * start serves a scenario: normal, small, empty, huge, hostile, lossy, problem, norecv, down (no answer), error (500 for
- * everything). The clock stands still unless it is told to run; what it returns can change the scenario on the way.
+ * start serves a scenario: normal, small, empty, huge, hostile, lossy, cut (a process with incomplete stacks), problem, off
+ * (problem, and no profiles), norecv, down (no answer), error (500 for everything). The clock stands still unless it is told to run; what it returns can change the scenario on the way.
  */
 export async function start({ scenario = "normal", port = 0, now = Date.now(), running = false, log = false } = {}) {
   const began = Date.now();

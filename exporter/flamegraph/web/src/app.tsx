@@ -156,7 +156,7 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
     step.current = s;
     setCanStep(s !== null);
   }, []);
-  useShortcuts(store, data, step, () => setHelp(true));
+  useShortcuts(store, data, step, { help: () => setHelp(true), status: () => setPanel((open) => !open) });
   return (
     <AppProvider value={app}>
       <div class="page">
@@ -265,15 +265,20 @@ function Dropped({ status, view }: { status: Status; view: View }) {
   );
 }
 
+/** press opens what pops up below the button of a name. */
+function press(name: string): void {
+  document.querySelector<HTMLElement>(`[data-name=${name}] > button`)?.click();
+}
+
 /** useShortcuts are the keys that work wherever the focus is, but in a field. */
 function useShortcuts(
   store: Store,
   status: Status,
   step: { current: ((by: 1 | -1) => void) | null },
-  onHelp: () => void,
+  on: { help: () => void; status: () => void },
 ): void {
-  const latest = useRef({ status, onHelp });
-  latest.current = { status, onHelp };
+  const latest = useRef({ status, on });
+  latest.current = { status, on };
   useEffect(() => {
     const onKeyDown = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.altKey || e.metaKey || e.defaultPrevented) return;
@@ -282,7 +287,12 @@ function useShortcuts(
       const v = store.view;
       const keys: Record<string, () => void> = {
         "/": () => document.getElementById("search")?.focus(),
-        "?": () => latest.current.onHelp(),
+        "?": () => latest.current.on.help(),
+        a: () => press("filters"),
+        c: () => press("compare"),
+        e: () => press("download"),
+        k: () => press("link"),
+        s: () => latest.current.on.status(),
         n: () => step.current?.(1),
         N: () => step.current?.(-1),
         l: () => {

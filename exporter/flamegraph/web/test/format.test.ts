@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { marks, slices, ticks } from "../src/model/axis";
 import {
+  between,
   bytes,
   clock,
   factor,
@@ -80,6 +81,14 @@ test("spans", () => {
     "5 min 30 s",
     "3 h",
   ]);
+});
+
+test("times of another day carry their date", () => {
+  const at = (day: number, hour: number) => new Date(2026, 10, day, hour, 6, 30).getTime();
+  assert.equal(between(at(20, 9), at(20, 10), at(20, 14)), "09:06:30 – 10:06:30");
+  assert.equal(between(at(19, 9), at(19, 10), at(20, 14)), "2026-11-19 09:06:30 – 10:06:30");
+  assert.equal(between(at(19, 23), at(20, 1), at(20, 14)), "2026-11-19 23:06:30 – 01:06:30");
+  assert.equal(between(at(18, 23), at(19, 1), at(20, 14)), "2026-11-18 23:06:30 – 2026-11-19 01:06:30");
 });
 
 test("typed times are read as they are written", () => {

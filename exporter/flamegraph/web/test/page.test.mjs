@@ -1,7 +1,20 @@
 // The page in a browser, against the mock collector.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, drawn, find, middle, minutes, open, pixels, query, select, text, withBrowser } from "./harness.mjs";
+import {
+  ask,
+  drawn,
+  find,
+  flame,
+  middle,
+  minutes,
+  open,
+  pixels,
+  query,
+  select,
+  text,
+  withBrowser,
+} from "./harness.mjs";
 
 withBrowser();
 
@@ -215,6 +228,135 @@ test("groups: by process, by service, by nothing", () =>
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
     assert.doesNotMatch(await page.locator(".flame-cursor").getAttribute("aria-label"), /^(java|orders-api|node)/);
+  }));
+
+const focused = (page) => page.evaluate(() => document.activeElement.className || document.activeElement.id);
+
+test("search by keys: Enter goes to the first match and into the view, N goes on", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    await page.keyboard.press("/");
+    await page.keyboard.type("ngx_http");
+    await page.waitForFunction(() => /%/.test(document.getElementById("search-result").textContent));
+    await page.keyboard.press("Enter");
+    const cursor = page.locator(".flame-cursor");
+    await cursor.waitFor();
+    const first = await cursor.getAttribute("aria-label");
+    assert.match(first, /^ngx_http/);
+    assert.equal(await focused(page), "flame");
+    await page.keyboard.press("n");
+    await page.waitForFunction((t) => document.querySelector(".flame-cursor")?.getAttribute("aria-label") !== t, first);
+    assert.match(await cursor.getAttribute("aria-label"), /^ngx_http/);
+    await page.keyboard.press("N");
+    await page.waitForFunction((t) => document.querySelector(".flame-cursor")?.getAttribute("aria-label") === t, first);
+    // Enter before the page has looked: it still is what was typed that is looked for.
+    await page.keyboard.press("/");
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("deflate");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.search.includes("search=deflate"));
+    assert.equal(await focused(page), "flame");
+    // What is found nowhere is typed on.
+    await find(page, "no such function");
+    await page.press("#search", "Enter");
+    assert.equal(await focused(page), "search");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    assert.equal(await focused(page), "flame");
+    await page.keyboard.press("2");
+    await page.waitForSelector("tbody .fn-name");
+    await find(page, "deflate");
+    await page.press("#search", "Enter");
+    assert.equal(await focused(page), "functions ");
+  }));
+
+test("filters by keys: the search has the focus, Enter takes the first match", () =>
+  open({}, async (page) => {
+    await drawn(page);
+    // The values are late, the field is not.
+    let go;
+    const held = new Promise((done) => {
+      go = done;
+    });
+    await page.route("**/api/labels*", async (r) => {
+      await held;
+      await r.continue();
+    });
+    await page.keyboard.press("a");
+    assert.equal(await focused(page), "picker-search");
+    await page.keyboard.type("ngi");
+    go();
+    await page.waitForSelector(".picker-value");
+    await page.keyboard.press("Enter");
+    assert.equal(await text(page.locator(".chip")), "process is nginx");
+    assert.equal(await page.inputValue(".picker-search"), "");
+    await page.keyboard.press("Enter"); // without text it says nothing
+    await page.keyboard.type("ngi");
+    await page.keyboard.press("Enter"); // nor does what is there already go
+    assert.deepEqual(query(page).getAll("filter"), ["process.executable.name=nginx"]);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".popover", { state: "detached" });
+    for (const [key, name] of [
+      ["c", "Compare"],
+      ["e", "Download"],
+      ["k", "Link to this view"],
+      ["s", "Status"],
+    ]) {
+      await page.keyboard.press(key);
+      const dialog = page.getByRole("dialog", { name, exact: true });
+      await dialog.waitFor();
+      assert.ok(await dialog.evaluate((d) => d.contains(document.activeElement)), name);
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "detached" });
+      await page.locator(`[title$="(${key.toUpperCase()})"]`).waitFor();
+    }
+    await page.keyboard.press("?");
+    const help = await text(page.getByRole("dialog", { name: "Keys" }));
+    assert.match(help, /A Add a filter C Compare E Export K Link S Status/);
+  }));
+
+test("by line: frames and the stack say their line", () =>
+  open({ query: "?lines=1" }, async (page) => {
+    const cursor = await select(page, "backtrack");
+    assert.match(await cursor.getAttribute("aria-label"), /^regexp\.\(\*Regexp\)\.backtrack:309; Go/);
+    assert.equal(await text(page.locator(".stack-here .stack-name")), "regexp.(*Regexp).backtrack:309");
+    assert.match(await text(page.locator(".details-name")), /:309$/);
+    await page.getByLabel("By line").click();
+    await drawn(page);
+    const merged = await select(page, "backtrack");
+    assert.match(await merged.getAttribute("aria-label"), /^regexp\.\(\*Regexp\)\.backtrack; Go/);
+  }));
+
+test("a pid has the name of its executable beside it; filters use the pid alone", () =>
+  open({ query: "?group=process.pid" }, async (page) => {
+    await drawn(page);
+    await flame(page).focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    const label = await page.locator(".flame-cursor").getAttribute("aria-label");
+    const [, pid, name] = /^(\d+) ([a-z][-.\w]*); /.exec(label) ?? assert.fail(label);
+    assert.equal(await text(page.locator(".details-name")), `${pid} ${name}`);
+    await page.keyboard.press("Shift+F10");
+    await page.getByRole("menuitem", { name: `Only ${pid} ${name}` }).click();
+    assert.equal(query(page).get("filter"), `process.pid=${pid}`);
+    await page.getByRole("button", { name: /Remove the filter/ }).click();
+    for (const [button, search] of [
+      ["Filter", "nginx"],
+      ["Filter", "812"],
+      ["Compare", "nginx"],
+    ]) {
+      await page.getByRole("button", { name: button, exact: true }).click();
+      await page.locator(".picker-keys button", { hasText: "pid" }).click();
+      await page.getByLabel("Search values of pid").fill(search);
+      const found = page.getByRole("checkbox", { name: /^812, nginx, / });
+      assert.match(await text(found), /^812 nginx /);
+      assert.equal(await page.locator(".picker-value").count(), search === "812" ? 1 : 2);
+      if (button === "Compare") {
+        await found.click();
+        await page.waitForSelector(".compare-bar");
+        assert.deepEqual(query(page).getAll("base_filter"), ["process.pid=812"]);
+      } else await page.keyboard.press("Escape");
+    }
   }));
 
 test("a bar of the table is as long as the share of the total", () =>

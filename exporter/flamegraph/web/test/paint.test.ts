@@ -144,6 +144,14 @@ test("a label is the longest form that has room", () => {
   const twin = { names: ["malloc"], functions: { type: ["native"] }, apart: ["libjemalloc.so.2"] } as unknown as Tree;
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 25), "malloc [libjemalloc.so.2]");
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 24), "malloc");
+  const labelled = new Labels(twin, new Ruler(() => 1));
+  assert.equal(labelled.fit(0, 100, 261), "malloc:261 [libjemalloc.so.2]");
+  assert.equal(labelled.fit(0, 24, 261), "malloc:261");
+  assert.equal(labelled.fit(0, 24, 7), "malloc:7");
+  assert.equal(labelled.fit(0, 8, 261), "mal…:261");
+  assert.equal(labelled.fit(0, 7, 261), "malloc…");
+  assert.equal(labelled.fit(0, 5), "mall…");
+  assert.equal(labelled.fit(0, 24), "malloc");
   const vdso = { ...twin, apart: ["[vdso]"] } as unknown as Tree;
   assert.equal(new Labels(vdso, new Ruler(() => 1)).fit(0, 24), "malloc [vdso]");
 });

@@ -22,18 +22,30 @@ test("nothing received: it says what is waited for, and shows the first profiles
     await drawn(page);
   }));
 
-test("a receiver with a problem is named in the empty state", async () => {
-  const { start } = await import("../mock/server.mjs");
-  const mock = await start({ scenario: "empty", now });
-  try {
-    mock.state.scenario = "problem";
-    await open({ mock }, async (page) => {
-      await page.waitForSelector("text=permission denied (CAP_PERFMON is missing)");
-    });
-  } finally {
-    await mock.close();
-  }
-});
+test("profiling is off: it says so, and why, in the lines in which it was told", () =>
+  open({ scenario: "off" }, async (page, mock) => {
+    await page.waitForSelector("h2:has-text('Not profiling')");
+    assert.equal(await page.getByText("Waiting for").count(), 0);
+    const lines = page.locator(".lines");
+    assert.deepEqual((await lines.innerText()).split("\n"), [
+      "the perf events could not be opened: permission denied",
+      "CAP_PERFMON is missing: samples of the CPUs",
+      "CAP_BPF is missing: programs in the kernel",
+    ]);
+    const [notice, all] = [await page.locator(".notice").boundingBox(), await page.locator(".empty").boundingBox()];
+    assert.ok(notice.width > all.width - 60 && notice.width > 600, `${notice.width} of ${all.width}`);
+    mock.use("normal");
+    await drawn(page);
+  }));
+
+test("a busy process whose stacks are cut off is no good health", () =>
+  open({ scenario: "cut" }, async (page) => {
+    await drawn(page);
+    const button = page.getByRole("button", { name: "Incomplete stacks" });
+    assert.equal(await button.locator(".dot-note").count(), 1);
+    await button.click();
+    assert.match(await text(page.getByRole("dialog", { name: "Status" })), /legacyd 611 code without unwind/);
+  }));
 
 test("nothing matches: the filters can be cleared", () =>
   open({ query: "?process=nosuch" }, async (page) => {
@@ -46,9 +58,32 @@ test("nothing matches: the filters can be cleared", () =>
 
 test("a range outside of the window: the way back", () =>
   open({ query: `?from=${now - 9e6}&to=${now - 8e6}` }, async (page) => {
-    await page.waitForSelector("text=The window holds 13:51:00 to 14:06:00.");
+    await page.waitForSelector("text=Older than what is held");
+    assert.match(
+      await text(page.locator(".empty")),
+      /The data of 11:36:00 – 11:52:40 are gone: what is held is 13:51:00 – 14:06:00\. Go live Show all/,
+    );
+    // Nothing on the timeline looks chosen.
+    const [shade, lane] = [".timeline-shade", ".timeline-lane"].map((s) => page.locator(s));
+    assert.equal((await shade.boundingBox()).width, (await lane.boundingBox()).width);
     await page.getByRole("button", { name: "Show all that is held" }).click();
     await drawn(page);
+    assert.equal(await page.locator(".timeline-current").count(), 1);
+  }));
+
+test("a link of yesterday, whose filters are not to blame: Live", () =>
+  open({ query: `?from=${now - 90e6}&to=${now - 89e6}&process=nosuch` }, async (page) => {
+    await page.waitForSelector("text=The data of 2026-11-19 13:06:00 – 13:22:40 are gone");
+    assert.equal(await page.getByRole("button", { name: "Clear the filters" }).count(), 0);
+    await page.getByRole("button", { name: "Go live" }).click();
+    await page.waitForSelector("text=Nothing matches process nosuch in last 5 min");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await drawn(page);
+  }));
+
+test("a range that is yet to come", () =>
+  open({ query: `?from=${now + 8e6}&to=${now + 9e6}` }, async (page) => {
+    await page.waitForSelector("text=The window holds 13:51:00 to 14:06:00.");
   }));
 
 test("no collector: it says so, and comes back by itself", () =>
@@ -266,6 +301,7 @@ const states = {
   status: { scenario: "lossy", act: (page) => page.locator(".header .button:has(.dot)").click() },
   help: { act: (page) => page.keyboard.press("?") },
   waiting: { scenario: "empty", ready: ".empty" },
+  off: { scenario: "off", ready: ".empty" },
   nothing: { query: "?process=nosuch", ready: ".empty" },
   menu: {
     act: async (page) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { brief, clean, copyable, shorten, source } from "../src/model/text";
+import { brief, clean, cleanLines, copyable, shorten, source } from "../src/model/text";
 
 const acts = /[\p{Cc}\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2028\u2029\ufeff]/u;
 
@@ -12,6 +12,12 @@ test("what acts is shown as an escape", () => {
   // Characters without ink: two names that differ look different.
   assert.equal(clean("a\u034fb\u3164\u180e"), "a\\u034fb\\u3164\\u180e");
   assert.equal(clean("tag\u{e0041}"), "tag\\u{e0041}");
+});
+
+test("text of several lines keeps its line breaks, and nothing else that acts", () => {
+  assert.equal(cleanLines("a\r\n\n b\u001b[31m\u202e\n", 400), "a\n\n b\\x1b[31m\\u202e");
+  assert.equal(cleanLines("x".repeat(5000), 400).length, 400);
+  assert.equal(cleanLines("\n".repeat(5000), 400), "");
 });
 
 test("markup stays what it is: text", () => {

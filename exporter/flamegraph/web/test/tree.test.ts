@@ -10,6 +10,7 @@ import {
   isExpression,
   matcher,
   move,
+  nameAt,
   path,
   siblings,
   withoutRoot,
@@ -147,6 +148,19 @@ test("a root that only stands above a function is taken off", () => {
   const function_ = flame();
   function_.functions.type[0] = "native";
   assert.equal(withoutRoot(function_), function_);
+});
+
+test("names say the line where it tells frames apart, and what a pid is known by", () => {
+  const a = flame();
+  a.nodes.line = [0, 0, 0, 261, 262, 0];
+  a.functions.name[1] = "18643";
+  a.functions.mapping[1] = "cburn";
+  const t = buildTree(a, "both");
+  assert.deepEqual(
+    [1, 2, 3, 4].map((n) => nameAt(t, n)),
+    ["18643 cburn", "main", "alpha:261", "beta:262"],
+  );
+  assert.equal(t.functions.name[1], "18643", "what filters use");
 });
 
 test("own values by type", () => {

@@ -84,23 +84,26 @@ export class Ruler {
 
 /** Label finds for a function the longest of its names that a width has room for. */
 export class Labels {
-  private readonly variants: ({ text: string; width: number }[] | undefined)[] = [];
+  private readonly variants = new Map<number, { text: string; width: number }[]>(); // by function and line
   constructor(
     private readonly tree: Tree,
     private readonly ruler: Ruler,
   ) {}
 
-  fit(fn: number, width: number): string {
-    let all = this.variants[fn];
+  /** fit is the label of a function, or of one of its lines. */
+  fit(fn: number, width: number, line = 0): string {
+    const key = fn + line * 2 ** 22; // an answer has fewer functions than that
+    let all = this.variants.get(key);
     if (!all) {
-      const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!);
+      const end = line > 0 ? `:${line}` : "";
+      const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!).map((name) => name + end);
       const where = this.tree.apart[fn];
       if (where) names.unshift(`${names[0]!} ${where.startsWith("[") ? where : `[${where}]`}`);
       all = names.map((text) => ({ text, width: this.ruler.length(text) }));
-      this.variants[fn] = all;
+      this.variants.set(key, all);
     }
     const at = all.findIndex((v) => v.width <= width);
-    if (at < 0) return this.ruler.fit(all[all.length - 1]!.text, width);
+    if (at < 0) return this.cut(all[all.length - 1]!.text, width, line);
     // Rather the longer name with its middle left out than a short one with much room beside it.
     const end = all[at]!;
     const longer = at > 0 ? all[at - 1]! : end;
@@ -109,6 +112,13 @@ export class Labels {
     if (longer.text.slice(0, -end.text.length).includes("/")) return end.text;
     const head = this.ruler.fit(longer.text.slice(0, -end.text.length), width - end.width);
     return head.length < 6 ? end.text : head + end.text;
+  }
+
+  /** cut cuts a name that has no room, rather than its line: frames beside each other may differ in nothing else. */
+  private cut(text: string, width: number, line: number): string {
+    const end = line > 0 ? `:${line}` : "";
+    const head = this.ruler.fit(text.slice(0, text.length - end.length), width - this.ruler.length(end));
+    return head.length < 4 ? this.ruler.fit(text, width) : head + end;
   }
 }
 
@@ -247,7 +257,7 @@ function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: nu
   if (width < labelFrom) return;
   const mark = t.baseTotal ? sign(s.palette.change(n)) : "";
   const room = w - 8;
-  const label = mark + s.labels.fit(fn, mark ? room - 14 : room);
+  const label = mark + s.labels.fit(fn, mark ? room - 14 : room, t.line[n]);
   if (label === mark && mark !== "" && room < 10) return;
   ctx.fillStyle = fade ? look.fadedText : pale ? look.dimmedText : look.text;
   if (above && !pale && look.theme === "dark") ctx.fillStyle = "#e3e7ee";

@@ -1,7 +1,6 @@
 // The tree of a flame graph in columns, laid out: pure values that drawing, keys and search work on.
 import type { Flame, FunctionColumns } from "../model/api";
-import { apart, isFunction } from "../model/names";
-import { clean } from "../model/text";
+import { apart, isFunction, shownNames } from "../model/names";
 
 export { isFunction };
 
@@ -76,7 +75,7 @@ export function buildTree(a: Flame, widths: Widths): Tree {
     weight: new Float64Array(n),
     levels: [],
     functions: a.functions,
-    names: a.functions.name.map((name) => clean(name)),
+    names: shownNames(a.functions),
     apart: apart(a.functions),
     sum: a.total,
     baseSum: a.base_total,
@@ -151,6 +150,12 @@ export function deepest(t: Tree, node: number): number {
   let d = 0;
   for (let i = node; i < t.end[node]!; i++) d = Math.max(d, t.depth[i]!);
   return d;
+}
+
+/** nameAt is a frame's name, with its line where frames of a function are told apart by it. */
+export function nameAt(t: Tree, node: number): string {
+  const name = t.names[t.fn[node]!]!;
+  return t.line[node]! > 0 ? `${name}:${t.line[node]}` : name;
 }
 
 /** path is the way from the root to a node, both included. */

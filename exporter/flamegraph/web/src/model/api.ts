@@ -59,7 +59,8 @@ export interface Status {
 
 export interface Label {
   key: string;
-  values: { value: string; total: number }[];
+  /** hint is what people know a value by, where there is such: a pid's executable */
+  values: { value: string; total: number; hint?: string }[];
   more: number;
 }
 

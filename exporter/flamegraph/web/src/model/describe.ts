@@ -1,5 +1,5 @@
 // Selections in words.
-import { clock, span } from "./format";
+import { between, clock, span } from "./format";
 import { clean } from "./text";
 import type { Base, Filter, Range, View } from "./view";
 
@@ -19,7 +19,7 @@ export function keyName(key: string): string {
 }
 
 export function rangeText(r: Range): string {
-  if (r.from !== null && r.to !== null) return `${clock(r.from)} – ${clock(r.to)}`;
+  if (r.from !== null && r.to !== null) return between(r.from, r.to);
   if (r.seconds !== null) {
     const last = `last ${span(r.seconds * 1000)}`;
     return r.to === null ? last : `${span(r.seconds * 1000)} before ${clock(r.to)}`;

@@ -115,6 +115,13 @@ export function clock(ms: number, today = Date.now(), fraction = false): string 
   return sameDay ? out : `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${out}`;
 }
 
+/** between is a range of time, with its date once if all of it is of another day. */
+export function between(from: number, to: number, today = Date.now()): string {
+  const [a, b] = [clock(from, today), clock(to, today)];
+  const [day, time] = b.split(" ");
+  return `${a} – ${time && a.startsWith(`${day} `) ? time : b}`;
+}
+
 /** span is a length of time in words. */
 export function span(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -7,6 +7,13 @@ export function isFunction(type: string): boolean {
   return type !== "root" && type !== "group";
 }
 
+/** shownNames are the functions' names, safe to show. A group's has behind it what people know it by: 18643 cburn. */
+export function shownNames(f: FunctionColumns): string[] {
+  return f.name.map((name, i) =>
+    f.type[i] === "group" && f.mapping[i] ? `${clean(name)} ${clean(f.mapping[i]!, 80)}` : clean(name),
+  );
+}
+
 const short = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /**

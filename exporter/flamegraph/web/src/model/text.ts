@@ -31,6 +31,16 @@ export function clean(text: string, max = 300): string {
   return out;
 }
 
+/** cleanLines is clean for text of several lines, at most max characters of it: its line breaks stay. */
+export function cleanLines(text: string, max: number): string {
+  const all = text.trim();
+  const cut = all.length > max ? `${all.slice(0, max - 1)}…` : all;
+  return cut
+    .split(/\r?\n/)
+    .map((line) => (line.trim() === "" ? "" : clean(line, max)))
+    .join("\n");
+}
+
 /** copyable is what goes to the clipboard: nothing in it can act in a terminal either. */
 export function copyable(text: string): string {
   return clean(text, 10_000);

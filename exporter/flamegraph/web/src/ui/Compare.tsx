@@ -28,6 +28,7 @@ export function CompareButton() {
         <button
           type="button"
           class={`button ${view.base ? "button-on" : ""}`}
+          title="Compare with another time, process… (C)"
           aria-haspopup="dialog"
           aria-expanded={open}
           onClick={toggle}

@@ -3,16 +3,24 @@ import type { ComponentChildren } from "preact";
 import { retrySeconds } from "../model/answer";
 import type { Status } from "../model/api";
 import { filtersText, rangeText } from "../model/describe";
-import { clock, count } from "../model/format";
-import { clean } from "../model/text";
-import { fixedRange, type View } from "../model/view";
-import { Name } from "./common";
+import { between, clock, count } from "../model/format";
+import { clean, cleanLines } from "../model/text";
+import { fixedRange, liveRange, liveSeconds, type View } from "../model/view";
+import { Name, Problem } from "./common";
 import { useApp } from "./context";
 import { Icon, type IconName } from "./icons";
 
-function State(p: { icon: IconName; title: string; busy?: boolean; children: ComponentChildren }) {
+interface StateProps {
+  icon: IconName;
+  title: string;
+  busy?: boolean;
+  wide?: boolean;
+  children: ComponentChildren;
+}
+
+function State(p: StateProps) {
   return (
-    <div class="empty" role="status">
+    <div class={`empty ${p.wide ? "empty-wide" : ""}`} role="status">
       <div class={`empty-icon ${p.busy ? "empty-busy" : ""}`}>
         <Icon name={p.icon} size={36} />
       </div>
@@ -22,17 +30,29 @@ function State(p: { icon: IconName; title: string; busy?: boolean; children: Com
   );
 }
 
-/** Waiting is the first minute: nothing has been received yet. */
+/** Waiting is the first minute: nothing has been received yet. Where no receiver works, nothing is waited for. */
 export function Waiting({ status }: { status: Status }) {
-  const [r] = status.receivers;
-  const problem = status.receivers.find((x) => x.problem)?.problem;
+  const troubled = status.receivers.filter((x) => x.problem);
+  const r = status.receivers.find((x) => !x.problem);
   const refused = status.payloads.refused;
+  const off = troubled.length > 0 && !r;
   return (
-    <State icon="flame" title="Waiting for the first profiles" busy>
-      {problem ? (
-        <p class="notice notice-bad">
-          <Icon name="warning" size={14} /> The receiver reports: <Name text={clean(problem, 400)} />
-        </p>
+    <State
+      icon={off ? "warning" : "flame"}
+      title={off ? "Not profiling" : "Waiting for the first profiles"}
+      busy={!off}
+      wide={troubled.length > 0}
+    >
+      {troubled.map((x) => (
+        <Problem key={x.name}>
+          <div>
+            The receiver <Name text={clean(x.name, 40)} /> reports:
+          </div>
+          <Name class="lines" text={cleanLines(x.problem, 2000)} />
+        </Problem>
+      ))}
+      {off ? (
+        <p>Profiles that others send to this collector are shown as soon as they come.</p>
       ) : r ? (
         <ol class="steps">
           <Step done text={`The receiver ${clean(r.name, 40)} is running`} />
@@ -54,8 +74,10 @@ export function Waiting({ status }: { status: Status }) {
       )}
       {refused > 0 && (
         <p class="notice notice-warn">
-          <Icon name="warning" size={14} /> {count(refused)} payloads were refused. The last:{" "}
-          <Name text={clean(status.payloads.last_error, 400)} />
+          <Icon name="warning" size={14} />
+          <span class="notice-text">
+            {count(refused)} payloads were refused. The last: <Name text={clean(status.payloads.last_error, 400)} />
+          </span>
         </p>
       )}
       <p class="hint">This page looks again every second.</p>
@@ -73,6 +95,18 @@ function Step({ done, text }: { done: boolean; text: string }) {
   );
 }
 
+function GoLive({ change, primary }: { change: (c: Partial<View>) => void; primary?: boolean }) {
+  return (
+    <button
+      type="button"
+      class={`button ${primary ? "button-primary" : ""}`}
+      onClick={() => change({ range: liveRange(liveSeconds) })}
+    >
+      Go live
+    </button>
+  );
+}
+
 /** NoMatch says why a selection is empty, and offers the ways out. */
 export function NoMatch() {
   const { store, view, status, type } = useApp();
@@ -82,10 +116,17 @@ export function NoMatch() {
   const stale =
     view.range.live && w.to > 0 && w.to < w.from + 1e15 && status.now - w.to > 1000 * (view.range.seconds ?? 1e9);
   const change = (c: Partial<View>) => store.go({ ...c, focus: "", node: "" });
+  // A link that has outlived its data: no filter is to blame.
+  const expired = w.to > w.from && view.range.to !== null && view.range.to <= w.from;
   return (
-    <State icon="search" title="No samples here">
+    <State icon="search" title={expired ? "Older than what is held" : "No samples here"}>
       <p>
-        {type.samples === 0 ? (
+        {expired ? (
+          <>
+            The data of <strong>{rangeText(view.range)}</strong> are gone: what is held is{" "}
+            <strong>{between(w.from, w.to, status.now)}</strong>.
+          </>
+        ) : type.samples === 0 ? (
           <>No samples of this profile type are held.</>
         ) : (
           <>
@@ -93,13 +134,14 @@ export function NoMatch() {
           </>
         )}
       </p>
-      {(outside || stale) && (
+      {!expired && (outside || stale) && (
         <p class="hint">
           The window holds {clock(w.from)} to {clock(w.to)}.
         </p>
       )}
       <div class="empty-actions">
-        {view.filters.length > 0 && (
+        {expired && <GoLive change={change} primary />}
+        {!expired && view.filters.length > 0 && (
           <button type="button" class="button button-primary" onClick={() => change({ filters: [] })}>
             Clear the filters
           </button>
@@ -109,15 +151,7 @@ export function NoMatch() {
             Show all that is held
           </button>
         )}
-        {!view.range.live && (
-          <button
-            type="button"
-            class="button"
-            onClick={() => change({ range: { live: true, seconds: 300, from: null, to: null } })}
-          >
-            Go live
-          </button>
-        )}
+        {!expired && !view.range.live && <GoLive change={change} />}
       </div>
     </State>
   );

@@ -20,13 +20,20 @@ export function Filters() {
         name="filters"
         class="popover-wide"
         button={(open, toggle) => (
-          <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+          <button
+            type="button"
+            class="button"
+            title="Add a filter (A)"
+            aria-haspopup="dialog"
+            aria-expanded={open}
+            onClick={toggle}
+          >
             <Icon name="filter" />
             Filter
           </button>
         )}
       >
-        {() => <FilterPicker filters={view.filters} onFilters={set} />}
+        {() => <FilterPicker filters={view.filters} onFilters={set} focus />}
       </Popover>
       {view.filters.map((f) => (
         <span class={`chip ${f.not ? "chip-not" : ""}`} key={filterText(f)}>
@@ -63,6 +70,7 @@ interface PickerProps {
   filters: Filter[];
   onFilters: (filters: Filter[]) => void;
   single?: boolean; // a value takes the place of others of its key
+  focus?: boolean; // the search field has the focus at first
 }
 
 const usual: readonly string[] = [...groups, "frame_type"];
@@ -71,7 +79,7 @@ const rank = (key: string) => (usual.includes(key) ? usual.indexOf(key) : usual.
 const accept = (a: { labels: Label[] }) => a;
 
 /** FilterPicker offers what the selection can be filtered by, biggest first. */
-export function FilterPicker({ filters, onFilters, single }: PickerProps) {
+export function FilterPicker({ filters, onFilters, single, focus }: PickerProps) {
   const { view, unit, revision } = useApp();
   const [key, setKey] = useState("");
   const [search, setSearch] = useState("");
@@ -79,16 +87,26 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
   const answer = useAnswer("labels", selection(asked), revision, accept);
   const labels = [...(answer.data?.labels ?? [])].sort((a, b) => rank(a.key) - rank(b.key));
   const current = labels.find((l) => l.key === key) ?? labels[0];
-  if (!current) {
-    const text = answer.error ? answer.error.message : answer.data ? "Nothing here can be filtered." : "Loading…";
-    return <p class="hint pad">{text}</p>;
+  const loading = !answer.error && !answer.data;
+  if (!current && !loading) {
+    return <p class="hint pad">{answer.error ? answer.error.message : "Nothing here can be filtered."}</p>;
   }
-  const sum = current.values.reduce((a, v) => a + v.total, 0);
+  // The field to type into is there before the values are.
+  const { values: all, more, key: of } = current ?? { values: [], more: 0, key: "" };
+  const name = of === "" ? "the key" : keyName(of);
+  const sum = all.reduce((a, v) => a + v.total, 0);
   const wanted = search.trim().toLowerCase();
-  const values = current.values.filter((v) => v.value.toLowerCase().includes(wanted));
+  const values = all.filter((v) => `${v.value} ${v.hint ?? ""}`.toLowerCase().includes(wanted));
   const toggle = (f: Filter) => {
     const others = filters.filter((g) => (single ? g.key !== f.key : g.key !== f.key || g.value !== f.value));
     onFilters(filters.some((g) => sameFilter(f, g)) ? others : [...others, f]);
+  };
+  const chooseFirst = () => {
+    const value = values[0]?.value ?? (more > 0 ? search.trim() : "");
+    if (wanted === "" || value === "") return;
+    const f = { key: of, value, not: false };
+    if (!filters.some((g) => sameFilter(f, g))) toggle(f);
+    setSearch("");
   };
   return (
     <div class="picker">
@@ -114,18 +132,24 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
         <input
           type="search"
           class="picker-search"
-          placeholder={`Search ${keyName(current.key)}…`}
-          aria-label={`Search values of ${keyName(current.key)}`}
-          data-autofocus
+          placeholder={`Search ${name}…`}
+          aria-label={`Search values of ${name}`}
+          data-autofocus={focus}
           value={search}
           onInput={(e) => setSearch(e.currentTarget.value)}
+          onKeyDown={(e) => {
+            if (e.key !== "Enter") return;
+            e.preventDefault();
+            chooseFirst();
+          }}
         />
-        <ul class="picker-list" aria-label={`Values of ${keyName(current.key)}`}>
+        <ul class="picker-list" aria-label={`Values of ${name}`}>
           {values.map((v) => {
-            const f = { key: current.key, value: v.value, not: false };
+            const f = { key: of, value: v.value, not: false };
             const on = filters.some((g) => sameFilter(f, g));
             const off = filters.some((g) => sameFilter({ ...f, not: true }, g));
             const shown = clean(v.value, 80);
+            const hint = v.hint ? clean(v.hint, 40) : "";
             return (
               <li key={v.value} class={off ? "picker-off" : ""}>
                 <button
@@ -133,12 +157,15 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
                   role="checkbox"
                   aria-checked={on}
                   class="picker-value"
-                  title={shown}
-                  aria-label={`${shown}, ${percent(v.total / (sum || 1))}`}
+                  title={hint ? `${shown} ${hint}` : shown}
+                  aria-label={[shown, hint, percent(v.total / (sum || 1))].filter((s) => s !== "").join(", ")}
                   onClick={() => toggle(f)}
                 >
                   <span class={`box ${on ? "box-on" : ""}`}>{on && <Icon name="check" size={12} />}</span>
-                  <Name class="picker-name" text={shown} />
+                  <span class="picker-name">
+                    <Name text={shown} />
+                    {hint && <Name class="picker-hint" text={hint} />}
+                  </span>
                   <span class="picker-bar" aria-hidden="true">
                     <span style={{ width: `${(100 * v.total) / (sum || 1)}%` }} />
                   </span>
@@ -160,12 +187,12 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
           })}
           {values.length === 0 && (
             <li class="hint pad">
-              {current.more === 0 ? "No value has this in it." : "None of these has this in it. "}
-              {current.more > 0 && (
+              {loading ? "Loading…" : more === 0 ? "No value has this in it." : "None of these has this in it. "}
+              {more > 0 && (
                 <button
                   type="button"
                   class="link-button"
-                  onClick={() => toggle({ key: current.key, value: search.trim(), not: false })}
+                  onClick={() => toggle({ key: of, value: search.trim(), not: false })}
                 >
                   Filter by exactly this
                 </button>
@@ -173,7 +200,7 @@ export function FilterPicker({ filters, onFilters, single }: PickerProps) {
             </li>
           )}
         </ul>
-        {current.more > 0 && <p class="hint">{current.more} smaller values are left out.</p>}
+        {more > 0 && <p class="hint">{more} smaller values are left out.</p>}
       </div>
     </div>
   );

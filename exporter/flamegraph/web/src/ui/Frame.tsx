@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { diffColor, type Theme, typeColor, typeLabel } from "../graph/colors";
 import type { Place } from "../graph/FlameGraph";
-import { change, isFunction, path, type Tree } from "../graph/tree";
+import { change, isFunction, nameAt, path, type Tree } from "../graph/tree";
 import { factor, percent, points, samples, type Unit, value } from "../model/format";
 import { brief, clean, endsMatter, source } from "../model/text";
 import { menuKeys, Name } from "./common";
@@ -13,7 +13,7 @@ export function facts(t: Tree, node: number) {
   const fn = t.fn[node]!;
   const line = t.line[node]! || t.functions.line[fn]!;
   return {
-    name: t.names[fn]!,
+    name: nameAt(t, node),
     system:
       t.functions.system_name[fn]! && t.functions.system_name[fn] !== t.functions.name[fn]
         ? clean(t.functions.system_name[fn]!)
@@ -23,6 +23,12 @@ export function facts(t: Tree, node: number) {
     type: t.functions.type[fn]!,
     key: t.functions.key[fn]!,
   };
+}
+
+/** briefAt is a frame's name in about so many characters, with its line where that tells frames apart. */
+function briefAt(t: Tree, node: number, max: number): string {
+  const fn = t.fn[node]!;
+  return brief(t.names[fn]!, t.functions.type[fn]!, max) + nameAt(t, node).slice(t.names[fn]!.length);
 }
 
 /** describe says a frame in one breath, for those who listen. */
@@ -241,8 +247,8 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
                 />
                 <Name
                   class="stack-name"
-                  title={t.names[t.fn[n]!]!}
-                  text={brief(t.names[t.fn[n]!]!, t.functions.type[t.fn[n]!]!, 34)}
+                  title={nameAt(t, n)}
+                  text={briefAt(t, n, 34)}
                   end={endsMatter(t.functions.type[t.fn[n]!]!)}
                 />
                 <span class="stack-share">{percent(t.total[n]! / (t.sum || 1))}</span>
@@ -351,7 +357,7 @@ export function Breadcrumbs({ tree, focus, onZoom }: CrumbsProps) {
               <span aria-current="location" class="crumb-here">
                 <Name
                   class="crumb-text"
-                  text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 40)}
+                  text={briefAt(tree, n, 40)}
                   end={endsMatter(tree.functions.type[tree.fn[n]!]!)}
                 />
               </span>
@@ -359,7 +365,7 @@ export function Breadcrumbs({ tree, focus, onZoom }: CrumbsProps) {
               <button type="button" class="crumb" onClick={() => onZoom(n)}>
                 <Name
                   class="crumb-text"
-                  text={brief(tree.names[tree.fn[n]!]!, tree.functions.type[tree.fn[n]!]!, 40)}
+                  text={briefAt(tree, n, 40)}
                   end={endsMatter(tree.functions.type[tree.fn[n]!]!)}
                 />
               </button>

@@ -12,6 +12,14 @@ export interface Result {
   problem: string;
 }
 
+/** pending stands for a result until it is there. */
+export const pending = "…";
+
+/** toView gives the focus to what the search looks through, where keys go on. */
+function toView(): void {
+  document.querySelector<HTMLElement>("#view :is(.flame, .functions, [role=slider])")?.focus();
+}
+
 interface SearchProps {
   result: Result | null;
   onStep: ((by: 1 | -1) => void) | null;
@@ -34,6 +42,8 @@ export function Search({ result, onStep }: SearchProps) {
     }, 80);
     return () => clearTimeout(id);
   }, [text, store]);
+  // What was found nowhere, or is no expression, is typed on.
+  const nothing = result !== null && (result.problem === "" ? result.functions === 0 : result.problem !== pending);
   return (
     <search class="search">
       <Icon name="search" />
@@ -49,12 +59,15 @@ export function Search({ result, onStep }: SearchProps) {
         maxLength={1000}
         onInput={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
-          if (e.key === "Enter" && onStep) {
+          if (e.key === "Enter") {
             e.preventDefault();
-            onStep(e.shiftKey ? -1 : 1);
+            typed.current = text;
+            if (text !== view.search) store.adjust({ search: text });
+            onStep?.(e.shiftKey ? -1 : 1);
+            if (!nothing) toView();
           } else if (e.key === "Escape") {
             e.stopPropagation();
-            if (text === "") document.querySelector<HTMLElement>(".flame, .functions")?.focus();
+            if (text === "") toView();
             setText("");
           }
         }}

@@ -87,7 +87,14 @@ export function DownloadButton() {
       align="right"
       class="popover-share"
       button={(open, toggle) => (
-        <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+        <button
+          type="button"
+          class="button"
+          title="Download what is selected (E)"
+          aria-haspopup="dialog"
+          aria-expanded={open}
+          onClick={toggle}
+        >
           <Icon name="download" />
           <span class="button-text">Export</span>
         </button>
@@ -120,7 +127,14 @@ export function LinkButton() {
       align="right"
       class="popover-share"
       button={(open, toggle) => (
-        <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+        <button
+          type="button"
+          class="button"
+          title="Link to this view (K)"
+          aria-haspopup="dialog"
+          aria-expanded={open}
+          onClick={toggle}
+        >
           <Icon name="link" />
           <span class="button-text">Link</span>
         </button>

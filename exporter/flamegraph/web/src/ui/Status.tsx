@@ -4,8 +4,8 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Receiver, Status } from "../model/api";
 import { isComplete, lossText, stopText } from "../model/describe";
 import { bytes, clock, count, percent, span } from "../model/format";
-import { clean } from "../model/text";
-import { IconButton, Name } from "./common";
+import { clean, cleanLines } from "../model/text";
+import { IconButton, Name, Problem } from "./common";
 import { Icon } from "./icons";
 
 export type Health = "good" | "note" | "bad" | "none";
@@ -21,9 +21,26 @@ export function health(s: Status): { health: Health; text: string } {
   if (lost > taken / 100) return { health: "bad", text: share };
   if (s.payloads.refused > 0) return { health: "note", text: "Refused payloads" };
   if (lost > 0) return { health: "note", text: share };
+  if (hasCutStacks(s)) return { health: "note", text: "Incomplete stacks" };
   if (s.payloads.skewed_profiles > 0) return { health: "note", text: "Clocks differ" };
   if (s.window.dropped_until !== null) return { health: "note", text: "Window is full" };
   return s.receivers.length === 0 ? { health: "none", text: "Status" } : { health: "good", text: "Healthy" };
+}
+
+const busyFrom = 100; // samples: of fewer a share says little
+const manyCut = 0.2;
+
+/** hasCutStacks is true if of a busy process many stacks lack callers, for whatever reasons: its graph misleads. */
+function hasCutStacks(s: Status): boolean {
+  const cut = new Map<string, number>();
+  for (const i of s.incomplete) {
+    if (i.of < busyFrom || isComplete(i.reason)) continue;
+    const process = `${i.pid}/${i.process}`;
+    const sum = (cut.get(process) ?? 0) + i.samples;
+    if (sum >= manyCut * i.of) return true;
+    cut.set(process, sum);
+  }
+  return false;
 }
 
 export function StatusButton({ status, open, onToggle }: { status: Status; open: boolean; onToggle: () => void }) {
@@ -34,7 +51,7 @@ export function StatusButton({ status, open, onToggle }: { status: Status; open:
       class="button"
       aria-expanded={open}
       aria-haspopup="dialog"
-      title="Health of the receiver and of this window"
+      title="Health of the receiver and of this window (S)"
       onClick={onToggle}
     >
       <span class={`dot dot-${h.health}`} aria-hidden="true" />
@@ -185,9 +202,9 @@ function ReceiverPart({ receiver: r, now }: { receiver: Receiver; now: number })
   return (
     <Section title={`Receiver ${clean(r.name, 60)}`}>
       {r.problem && (
-        <p class="notice notice-bad" role="alert">
-          <Icon name="warning" size={14} /> <Name text={clean(r.problem, 400)} />
-        </p>
+        <Problem live>
+          <Name class="lines" text={cleanLines(r.problem, 2000)} />
+        </Problem>
       )}
       <div class="tiles">
         <Tile name="Taken" text={count(r.taken)} />

@@ -167,6 +167,7 @@ function Lane({ name, data, axis, scale, range, children }: LaneProps) {
   return (
     <div class="timeline-lane">
       <canvas ref={ref} class="timeline-canvas" aria-hidden="true" />
+      {!edge && <div class="timeline-shade" style={{ left: "0", right: "0" }} />}
       {edge && (
         <>
           <div class="timeline-shade" style={{ left: "0", width: edge.left }} />

@@ -206,6 +206,16 @@ export function Modal(p: { title: string; onClose: () => void; children: Compone
   );
 }
 
+/** Problem is what is wrong, in the lines in which it was told. */
+export function Problem({ children, live }: { children: ComponentChildren; live?: boolean }) {
+  return (
+    <div class="notice notice-bad" role={live ? "alert" : undefined}>
+      <Icon name="warning" size={14} />
+      <div class="notice-text">{children}</div>
+    </div>
+  );
+}
+
 interface NameProps {
   text: string;
   class?: string;

@@ -13,7 +13,7 @@ import type { App } from "../ui/context";
 import { Failed, NoMatch, NoServer } from "../ui/Empty";
 import { Filters } from "../ui/Filters";
 import { Icon, type IconName } from "../ui/icons";
-import { type Result, Search } from "../ui/Search";
+import { pending, type Result, Search } from "../ui/Search";
 import { bounds } from "../ui/TimeControl";
 import { Timeline } from "../ui/Timeline";
 import { FlameView, useFlame } from "./FlameView";
@@ -64,9 +64,9 @@ function useSearch({ view, revision }: App): Result | null {
   const answer = useAnswer<Flame>("flamegraph", search ? params : null, revision, accept);
   if (!view.search) return null;
   const none = { share: 0, total: 0, functions: 0, baseShare: null };
-  if (search !== view.search) return { ...none, problem: "…" };
+  if (search !== view.search) return { ...none, problem: pending };
   if (answer.error && !answer.loading) return { ...none, problem: answer.error.message };
-  if (!answer.data || answer.key !== `flamegraph?${params}`) return { ...none, problem: "…" };
+  if (!answer.data || answer.key !== `flamegraph?${params}`) return { ...none, problem: pending };
   const a = answer.data;
   return {
     share: a.search.total / (a.total || 1),
