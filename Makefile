@@ -15,7 +15,7 @@ run: ## profile this host, serve the live flame graph and print the hottest func
 
 top: ## the hottest functions in this terminal, of the collector that `make run` started; ARGS are its options
 	@scripts/build.sh top >/dev/null
-	@build/hostprofiles-top $(ARGS)
+	@build/hostprofiles-top $${FLAMEGRAPH_ENDPOINT:+-url "$$FLAMEGRAPH_ENDPOINT"} $(ARGS)
 
 test: ## every check that a change must pass
 	@scripts/test.sh
