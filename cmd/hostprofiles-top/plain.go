@@ -31,12 +31,16 @@ type printer struct {
 // said is an error that somebody has been told of already.
 type said struct{ error }
 
-// errNothingYet is the end of -once without any profiles.
-var errNothingYet = errors.New("there are no profiles yet")
+// Ends of -once without a table.
+var (
+	errNothingYet      = errors.New("there are no profiles yet")
+	errNothingSelected = errors.New("nothing is selected")
+)
 
 func (p *printer) run(ctx context.Context) error {
 	var known live.Generation
 	last := ""
+	answered := false
 	for {
 		started := time.Now()
 		r := p.request
@@ -46,10 +50,13 @@ func (p *printer) run(ctx context.Context) error {
 			return nil
 		}
 		var why []text.Safe
+		gone := false
 		switch {
 		case err != nil:
 			why = problem(err)
 			known = live.Generation{}
+			// Who reads a pipe does not see that this waits. Later there was something, and it may come back.
+			gone = !answered && p.width == 0
 		case d.Status.Window.To == 0 || len(*d.Status.Types) == 0:
 			why, err = view.Waiting(d.Status), errNothingYet
 		default:
@@ -58,15 +65,20 @@ func (p *printer) run(ctx context.Context) error {
 				break
 			}
 			known = d.Generation
+			if p.once && len(d.Functions) == 0 {
+				why, err = append(why, p.nothing(ctx, d)...), errNothingSelected
+				break
+			}
 			if err := p.print(d); err != nil {
 				return err
 			}
 		}
+		answered = answered || d != nil
 		now := withoutCounts(why)
 		if now != last { // what stays wrong is said once
 			p.tell(why)
 		}
-		if last = now; p.once {
+		if last = now; p.once || gone {
 			if err != nil {
 				err = said{err}
 			}
@@ -101,6 +113,15 @@ func problem(err error) []text.Safe {
 		return []text.Safe{text.Clean(err.Error())}
 	}
 	return append([]text.Safe{p.Sentence}, view.Advice(p.Kind)...)
+}
+
+// nothing says which of the filters is to blame that nothing is selected.
+func (p *printer) nothing(ctx context.Context, d *live.Data) []text.Safe {
+	misses, err := live.FindMisses(ctx, p.client, d, p.request)
+	if err != nil {
+		return problem(err)
+	}
+	return view.Missing(p.request, misses)
 }
 
 func (p *printer) tell(lines []text.Safe) {

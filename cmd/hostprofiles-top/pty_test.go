@@ -355,6 +355,28 @@ func TestPrinted(t *testing.T) {
 	_, errs, code = run("-once", "-url", serve(t, &fakeserver.Server{Now: 5}))
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "No profiles yet.")
+	out, errs, code = run("-url", "127.0.0.1:1")
+	require.Equal(t, 1, code, "nobody sees that a pipe waits")
+	require.Empty(t, out)
+	require.Contains(t, errs, "nothing listens at 127.0.0.1:1\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-process", "typo"}, "nothing is selected: there are no samples of process typo in the last 1 min\n"},
+		{[]string{"-process", "typo", "-thread", "x\x1b", "-search", "nonsense"}, "no samples of process typo in the last 1 min\n" +
+			"hostprofiles-top: nothing is selected: there are no samples of thread x? in the last 1 min\n" +
+			"hostprofiles-top: nothing is selected: no function in the last 1 min matches nonsense\n"},
+		{[]string{"-process", "web", "-thread", "typo"}, "no samples of thread typo in the last 1 min\n"},
+		{[]string{"-process", "web", "-search", "typo"}, "no function in the last 1 min matches typo\n"},
+		{[]string{"-process", "web", "-thread", "db-io", "-search", "parse"}, "samples of each, but none of all at once: process web, thread db-io, function parse\n"},
+		{[]string{"-process", "worker-1"}, "no samples of process worker-1 in the last 1 min, but there are of thread worker-1: -thread\n"},
+	} {
+		out, errs, code = run(append(c.args, "-once", "-url", url)...)
+		require.Equal(t, 1, code, "%q", c.args)
+		require.Empty(t, out)
+		require.Contains(t, errs, c.want)
+	}
 	for _, wrong := range [][]string{{"-window", "7s"}, {"-sort", "x"}, {"-interval", "1ns"}, {"-rows", "0"}, {"extra\x1b[2J"}, {"-nonsense"}, {"-timeout", "0s"}} {
 		_, errs, code = run(wrong...)
 		require.Equal(t, 2, code, "%q", wrong)

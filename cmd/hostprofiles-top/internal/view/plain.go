@@ -1,8 +1,10 @@
 package view
 
 import (
+	"strings"
 	"time"
 
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
@@ -69,3 +71,37 @@ func Plain(d *live.Data, r live.Request, rows, width int) []text.Safe {
 	}
 	return out
 }
+
+// Missing says why nothing is selected: what matches nothing even alone, else all that narrows the selection.
+func Missing(r live.Request, m live.Misses) (out []text.Safe) {
+	where := "in the last " + windowName(r.Window)
+	for _, f := range m.Filters {
+		line := "nothing is selected: there are no samples of " + condition(f.Filter) + " " + where
+		if f.Other != "" {
+			line += ", but there are of " + condition(api.Filter{Key: f.Other, Value: f.Value}) + ": -" + filterName(f.Other)
+		}
+		out = append(out, line)
+	}
+	if m.Search {
+		out = append(out, "nothing is selected: no function "+where+" matches "+text.Clean(r.Search))
+	}
+	if len(out) > 0 {
+		return out
+	}
+	var all []string
+	for _, f := range r.Filters {
+		all = append(all, string(condition(f)))
+	}
+	if r.Search != "" {
+		all = append(all, string("function "+text.Clean(r.Search)))
+	}
+	switch len(all) {
+	case 0:
+		return []text.Safe{"nothing is selected: there are no samples " + where}
+	case 1: // it came meanwhile
+		return []text.Safe{"nothing was selected a moment ago; there are samples of " + text.Safe(all[0]) + " now"}
+	}
+	return []text.Safe{"nothing is selected: " + where + " there are samples of each, but none of all at once: " + text.Safe(strings.Join(all, ", "))}
+}
+
+func condition(f api.Filter) text.Safe { return filterName(f.Key) + " " + text.Clean(f.Value) }
