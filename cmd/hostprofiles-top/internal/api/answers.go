@@ -86,14 +86,16 @@ type Label struct {
 	More   int     `json:"more"` // values that were left out
 }
 
-// Value is one value of a label: Raw to ask for it, Shown to show it.
+// Value is one value of a label: Raw to ask for it, Shown to show it. Hint says what it stands for, as of a pid the name of its
+// executable; empty if that is not told.
 type Value struct {
-	Raw   string
-	Shown text.Safe
-	Total int64
+	Raw         string
+	Shown, Hint text.Safe
+	Total       int64
 }
 
-// Function describes a function; of groups (the first level of the tree) the key is the value as it can be asked for.
+// Function describes a function; of groups (the first level of the tree) the key is the value as it can be asked for, and the
+// mapping what it stands for, as of a pid the name of its executable.
 type Function struct {
 	Key                 string
 	Name, File, Mapping text.Safe
@@ -233,6 +235,7 @@ type labelsAnswer struct {
 		Values []struct {
 			Value string `json:"value"`
 			Total int64  `json:"total"`
+			Hint  Name   `json:"hint"`
 		} `json:"values"`
 		More int `json:"more"`
 	} `json:"labels"`
@@ -246,7 +249,7 @@ func (a *labelsAnswer) labels() ([]Label, error) {
 	for _, l := range *a.Labels {
 		values := make([]Value, 0, len(l.Values))
 		for _, v := range l.Values {
-			values = append(values, Value{Raw: v.Value, Shown: text.Clean(v.Value), Total: v.Total})
+			values = append(values, Value{Raw: v.Value, Shown: text.Clean(v.Value), Hint: v.Hint.Safe, Total: v.Total})
 		}
 		out = append(out, Label{Key: l.Key, Values: values, More: l.More})
 	}

@@ -150,9 +150,13 @@ func (c *Client) Table(ctx context.Context, s Selection, order, search string, l
 	return convert(c, func() (*tableAnswer, error) { return get[tableAnswer](ctx, c, "table", v) }, (*tableAnswer).table)
 }
 
-// Tree asks for the stacks of a selection, of which the smallest are left out beyond limit.
-func (c *Client) Tree(ctx context.Context, s Selection, search string, limit int) (*Tree, error) {
+// Tree asks for the stacks of a selection, of which the smallest are left out beyond limit. The first level are the values of the
+// attribute group; empty: names of processes.
+func (c *Client) Tree(ctx context.Context, s Selection, group, search string, limit int) (*Tree, error) {
 	v := s.values()
+	if group != "" {
+		v.Set("group", group)
+	}
 	if search != "" {
 		v.Set("search", search)
 	}

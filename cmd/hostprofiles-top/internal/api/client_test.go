@@ -74,7 +74,7 @@ func TestWhatIsAsked(t *testing.T) {
 	require.Empty(t, authorization)
 
 	c.base.User = nil
-	with, err := New(strings.Replace(c.base.String(), "//", "//user:pass@", 1), time.Second)
+	with, err := New(strings.Replace(c.base.String(), "//", "//user:pass@", 1), time.Minute)
 	require.NoError(t, err)
 	_, err = with.Status(t.Context())
 	require.Equal(t, "Basic dXNlcjpwYXNz", authorization)
@@ -116,11 +116,11 @@ func TestProblems(t *testing.T) {
 		{"slow", func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 			}
 		}, Other, "did not answer in 1s"},
 		{"dripping", func(w http.ResponseWriter, r *http.Request) {
-			for range 100 {
+			for r.Context().Err() == nil {
 				_, _ = w.Write([]byte(" "))
 				w.(http.Flusher).Flush()
 				time.Sleep(50 * time.Millisecond)
@@ -138,7 +138,7 @@ func TestProblems(t *testing.T) {
 			require.Equal(t, c.kind, kind(err))
 		})
 	}
-	nobody, err := New("127.0.0.1:1", time.Second)
+	nobody, err := New("127.0.0.1:1", time.Minute)
 	require.NoError(t, err)
 	_, err = nobody.Status(t.Context())
 	require.Equal(t, Nobody, kind(err))
@@ -167,7 +167,7 @@ func TestMalformedAnswers(t *testing.T) {
 			require.Equal(t, Stranger, kind(err), body)
 			continue
 		}
-		_, err := c.Tree(t.Context(), Selection{}, "", 1)
+		_, err := c.Tree(t.Context(), Selection{}, "", "", 1)
 		require.Equal(t, Stranger, kind(err), body)
 	}
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })
@@ -178,7 +178,7 @@ func TestMalformedAnswers(t *testing.T) {
 func TestNamesAreClean(t *testing.T) {
 	s := httptest.NewServer(fakeserver.Hostile())
 	t.Cleanup(s.Close)
-	c, err := New(s.URL, time.Second)
+	c, err := New(s.URL, time.Minute)
 	require.NoError(t, err)
 	clean := func(names ...text.Safe) {
 		for _, n := range names {

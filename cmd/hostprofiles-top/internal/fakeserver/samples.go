@@ -6,7 +6,9 @@ const Epoch = 1_700_000_000_000
 // Normal is a server with a minute of three processes and a minute before it: web spends most in parse and in the kernel, db has
 // been growing, and a batch job has a name of wide characters.
 func Normal() *Server {
-	native := func(name, file string, line int64) Frame { return Frame{name, "native", file, line} }
+	native := func(name, file string, line int64) Frame {
+		return Frame{Name: name, Type: "native", File: file, Line: line}
+	}
 	kernel := func(name string) Frame { return Frame{Name: name, Type: "kernel"} }
 	main := native("main", "/src/web/main.c", 12)
 	loop := native("event_loop", "/src/web/loop.c", 210)
@@ -21,14 +23,15 @@ func Normal() *Server {
 			{"web", "101", "web", syscall, 700, 690},
 			{"web", "102", "worker-1", []Frame{start, main, loop, native("parse_request", "/src/web/parse.c", 88), native("tolower", "", 0)}, 300, 0},
 			{"db", "200", "db-io", []Frame{start, native("serve", "/src/db/serve.cc", 4), scan}, 1100, 250},
-			{"db", "200", "db-main", []Frame{start, native("serve", "/src/db/serve.cc", 4), {"github.com/example/db/internal/store.(*Table).Scan", "go", "/src/db/store/table.go", 311}}, 400, 380},
-			{"バッチ処理", "333", "main", []Frame{{"計算する関数", "cpython", "/srv/仕事/計算.py", 7}}, 150, 200},
+			{"db", "200", "db-main", []Frame{start, native("serve", "/src/db/serve.cc", 4), {Name: "github.com/example/db/internal/store.(*Table).Scan", Type: "go", File: "/src/db/store/table.go", Line: 311}}, 400, 380},
+			{"バッチ処理", "333", "main", []Frame{{Name: "計算する関数", Type: "cpython", File: "/srv/仕事/計算.py", Line: 7}}, 150, 200},
 			{"kworker/0:1", "9", "kworker/0:1", []Frame{kernel("ret_from_fork"), kernel("worker_thread"), kernel("ksys_write")}, 50, 0},
 			{"gone", "77", "gone", []Frame{start, native("old_loop", "/src/old.c", 1)}, 0, 900},
 		},
 		Receivers: []any{map[string]any{"name": "hostprofiles", "taken": 123456, "delivered": 123400, "lost": map[string]int{"ring_full": 56},
 			"kernel_skipped": 12, "processes": 214, "executables": 97, "problem": ""}},
-		Incomplete: []any{map[string]any{"process": "web", "pid": "101", "reason": "no_rule", "samples": 30, "of": 2500}},
+		Stops:      map[string]string{"333": "no_rule"},
+		Incomplete: []any{map[string]any{"process": "バッチ処理", "pid": "333", "reason": "no_rule", "samples": 350, "of": 350}},
 	}
 }
 
@@ -42,7 +45,7 @@ func Hostile() *Server {
 	s := &Server{Now: Epoch + 1000, From: Epoch - 300_000, To: Epoch}
 	for i, name := range names {
 		s.Samples = append(s.Samples, Sample{"proc" + name, name, "thread" + name,
-			[]Frame{{"root" + name, "native", name, 1}, {name + "leaf", "type" + name, name + "/file", 2}}, int64(1000 - 10*i), int64(i)})
+			[]Frame{{Name: "root" + name, Type: "native", File: name, Line: 1}, {Name: name + "leaf", Type: "type" + name, File: name + "/file", Line: 2}}, int64(1000 - 10*i), int64(i)})
 	}
 	s.Receivers = []any{map[string]any{"name": names[0], "taken": 10, "lost": map[string]int{names[1]: 5}, "problem": names[2]}}
 	s.Incomplete = []any{map[string]any{"process": names[0], "pid": names[1], "reason": names[13], "samples": 3, "of": 4}}

@@ -16,6 +16,7 @@ import (
 type Frame struct {
 	Name, Type, File string
 	Line             int64
+	Mapping          string // empty: "prog", but of groups
 }
 
 // Sample is a stack, innermost last, with how often it was seen now and in the window before.
@@ -29,6 +30,7 @@ type Sample struct {
 type Server struct {
 	Now, From, To int64 // Unix ms
 	Samples       []Sample
+	Stops         map[string]string // by pid: why stacks are incomplete
 	Receivers     []any
 	Incomplete    []any
 	Broken        http.HandlerFunc // answers instead, if it is set
@@ -122,20 +124,26 @@ func (s *Server) selected(r *http.Request, without string) []Sample {
 
 func (s *Server) labels(r *http.Request) any {
 	keys := map[string]func(Sample) string{
-		"process.executable.name": func(x Sample) string { return x.Process },
-		"process.pid":             func(x Sample) string { return x.PID },
-		"thread.name":             func(x Sample) string { return x.Thread },
-		"frame_type":              func(x Sample) string { return x.Stack[len(x.Stack)-1].Type },
+		"process.executable.name":        func(x Sample) string { return x.Process },
+		"process.pid":                    func(x Sample) string { return x.PID },
+		"thread.name":                    func(x Sample) string { return x.Thread },
+		"frame_type":                     func(x Sample) string { return x.Stack[len(x.Stack)-1].Type },
+		"hostprofiles.stack.stop_reason": func(x Sample) string { return s.Stops[x.PID] },
 	}
 	var out []any
 	for key, of := range keys {
 		sums := map[string]int64{}
 		for _, x := range s.selected(r, key) {
-			sums[of(x)] += x.Value
+			if key != "hostprofiles.stack.stop_reason" || s.Stops[x.PID] != "" {
+				sums[of(x)] += x.Value
+			}
 		}
 		values := []map[string]any{}
 		for v, n := range sums {
 			values = append(values, map[string]any{"value": v, "total": n})
+			if key == "process.pid" {
+				values[len(values)-1]["hint"] = s.executable(v)
+			}
 		}
 		slices.SortFunc(values, func(a, b map[string]any) int {
 			return 2*int(b["total"].(int64)-a["total"].(int64)) + strings.Compare(a["value"].(string), b["value"].(string))
@@ -143,6 +151,12 @@ func (s *Server) labels(r *http.Request) any {
 		out = append(out, map[string]any{"key": key, "values": values, "more": 0})
 	}
 	return map[string]any{"labels": out}
+}
+
+// executable is the name of that of a pid.
+func (s *Server) executable(pid string) string {
+	i := slices.IndexFunc(s.Samples, func(x Sample) bool { return x.PID == pid })
+	return s.Samples[i].Process
 }
 
 // columns are functions as they are sent.
@@ -160,8 +174,12 @@ func (c *columns) add(f Frame) int {
 		c.index = map[Frame]int{}
 	}
 	c.index[f] = len(c.Key)
+	mapping := f.Mapping
+	if mapping == "" && f.Type != "group" {
+		mapping = "prog"
+	}
 	c.Key, c.Name, c.File = append(c.Key, key(f)), append(c.Name, f.Name), append(c.File, f.File)
-	c.Type, c.Mapping, c.Line = append(c.Type, f.Type), append(c.Mapping, "prog"), append(c.Line, f.Line)
+	c.Type, c.Mapping, c.Line = append(c.Type, f.Type), append(c.Mapping, mapping), append(c.Line, f.Line)
 	return len(c.Key) - 1
 }
 
@@ -249,7 +267,11 @@ func (s *Server) flamegraph(w http.ResponseWriter, r *http.Request) {
 	function := q.Get("function")
 	matching := int64(0)
 	for _, x := range s.selected(r, "") {
-		stack := append([]Frame{{Name: x.Process, Type: "group"}}, x.Stack...)
+		group := Frame{Name: x.Process, Type: "group"}
+		if q.Get("group") == "process.pid" {
+			group = Frame{Name: x.PID, Type: "group", Mapping: x.Process}
+		}
+		stack := append([]Frame{group}, x.Stack...)
 		at := slices.IndexFunc(stack, func(f Frame) bool { return key(f) == function })
 		switch {
 		case q.Get("view") == "":

@@ -35,7 +35,7 @@ func (d *Data) loadAround(ctx context.Context, source Source, r Request, sel api
 	}
 	d.Total, d.BaseTotal = table.Total, table.BaseTotal
 	if strings.HasPrefix(r.Function, foldPrefix) { // the server does not know it
-		t, err := source.Tree(ctx, sel, "", maxNodes)
+		t, err := source.Tree(ctx, sel, KeyProcess, "", maxNodes)
 		if err == nil {
 			d.Around = aroundIn(foldTree(t), r.Function)
 		}

@@ -13,8 +13,9 @@ import (
 type sums struct{ self, total, baseTotal int64 }
 
 // attribute finds out from a tree, whose first level is processes, in which of them each function ran, and what each process
-// came to. The smallest nodes are not in the tree, so it serves to name processes, not to sum up functions.
-func attribute(t *api.Tree) (in map[string][]Share, totals map[string]*sums, of []Process) {
+// came to. The smallest nodes are not in the tree, so it serves to name processes, not to sum up functions. With byPID the
+// processes are pids.
+func attribute(t *api.Tree, byPID bool) (in map[string][]Share, totals map[string]*sums, of []Process) {
 	process := make([]int, len(t.Nodes)) // node of the first level above each node; 0: none
 	byFunction := map[int]map[int]*sums{}
 	var processes []Process
@@ -28,7 +29,7 @@ func attribute(t *api.Tree) (in map[string][]Share, totals map[string]*sums, of 
 			process[i] = i
 			p := Process{Total: n.Total, BaseTotal: n.BaseTotal}
 			if f.Type == api.TypeGroup {
-				p.Raw, p.Name = f.Key, f.Name
+				p.name(f.Key, f.Name, f.Mapping, byPID)
 			}
 			index[i] = len(processes)
 			processes = append(processes, p)
@@ -66,6 +67,14 @@ func attribute(t *api.Tree) (in map[string][]Share, totals map[string]*sums, of 
 		totals[f.Key] = all
 	}
 	return in, totals, merge(processes)
+}
+
+// name says which process p is: shown is its name, or its pid, for which hint is the name.
+func (p *Process) name(raw string, shown, hint text.Safe, byPID bool) {
+	p.Raw, p.Name = raw, shown
+	if byPID {
+		p.PID, p.Name = shown, hint
+	}
 }
 
 // shares lists a function's processes, and notes it where it is the hottest.
@@ -113,14 +122,16 @@ func merge(processes []Process) []Process {
 }
 
 // complete adds the processes whose nodes were too small for the tree.
-func complete(processes []Process, all []api.Value) []Process {
+func complete(processes []Process, all []api.Value, byPID bool) []Process {
 	known := map[string]bool{}
 	for _, p := range processes {
 		known[p.Raw] = true
 	}
 	for _, v := range all {
 		if !known[v.Raw] {
-			processes = append(processes, Process{Raw: v.Raw, Name: v.Shown, Total: v.Total})
+			p := Process{Total: v.Total}
+			p.name(v.Raw, v.Shown, v.Hint, byPID)
+			processes = append(processes, p)
 		}
 	}
 	slices.SortStableFunc(processes, func(a, b Process) int { return cmp.Compare(b.Total, a.Total) })

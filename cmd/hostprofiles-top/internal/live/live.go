@@ -17,6 +17,7 @@ const (
 	KeyPID       = "process.pid"
 	KeyThread    = "thread.name"
 	keyFrameType = "frame_type"
+	keyStop      = "hostprofiles.stack.stop_reason" // of samples whose stack does not reach its root
 )
 
 // Bounds of what is asked for.
@@ -31,7 +32,7 @@ type Source interface {
 	Status(context.Context) (*api.Status, error)
 	Labels(context.Context, api.Selection) ([]api.Label, error)
 	Table(ctx context.Context, s api.Selection, order, search string, limit int) (*api.Table, error)
-	Tree(ctx context.Context, s api.Selection, search string, limit int) (*api.Tree, error)
+	Tree(ctx context.Context, s api.Selection, group, search string, limit int) (*api.Tree, error)
 	Around(ctx context.Context, s api.Selection, view, function string, limit int) (*api.Tree, error)
 }
 
@@ -45,7 +46,8 @@ type Request struct {
 	Compare  bool    // with the window before
 	Apart    bool    // the addresses of code without symbols one by one
 	Function string  // key of the one whose callers and callees are wanted; empty: none
-	Expanded *string // process whose functions are wanted too
+	ByPID    bool    // processes one by one, not all of a name as one
+	Expanded *string // process whose functions are wanted too, as Process.Raw
 	// Until is the end of the window if time stands still, Unix ms. 0: the latest data.
 	Until int64
 	// Known is the generation of what the view has already: if it is still that, only the status is asked for.
@@ -72,10 +74,12 @@ type Data struct {
 	BaseTotal  int64
 	Matching   int64 // value of the samples with a function that is searched for
 	Kernel     int64
+	Incomplete float64 // value of the samples whose stack does not reach its root
 	Labels     []api.Label
 	Functions  []Function
 	More       int
 	Processes  []Process
+	ByPID      bool // Processes are pids
 	// MoreProcesses were too small to be told.
 	MoreProcesses int
 	Expanded      []Function // of the process ExpandedOf, those that ran by themselves
@@ -95,10 +99,11 @@ type Share struct {
 	Value int64
 }
 
-// Process is a row of the list of processes.
+// Process is a row of the list of processes: all of a name, or one pid.
 type Process struct {
-	Raw              string // as it can be asked for
-	Name             text.Safe
+	Raw              string    // as it can be asked for
+	PID              text.Safe // empty: all of the name
+	Name             text.Safe // of the executable; of a pid it may not be known
 	Total, BaseTotal int64
 	Kernel           int64     // of that; as far as the tree tells
 	Hottest          text.Safe // function by itself
@@ -175,6 +180,14 @@ func seconds(w *api.Window, r api.Range) float64 {
 	return float64(max(min(r.To, w.To)-max(r.From, w.From), 0)) / 1000
 }
 
+// processKey is the attribute whose values are the rows of the list of processes.
+func (r *Request) processKey() string {
+	if r.ByPID {
+		return KeyPID
+	}
+	return KeyProcess
+}
+
 func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selection) (err error) {
 	if d.Labels, err = source.Labels(ctx, sel); err != nil {
 		return err
@@ -184,6 +197,9 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 			d.Kernel = v.Total
 		}
 	}
+	for _, v := range Values(d.Labels, keyStop) {
+		d.Incomplete += float64(v.Total) // a sum of what somebody sent need not fit
+	}
 	if r.Function != "" {
 		return d.loadAround(ctx, source, r, sel)
 	}
@@ -191,7 +207,8 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 	if err != nil {
 		return err
 	}
-	tree, err := source.Tree(ctx, sel, r.Search, maxNodes)
+	key := r.processKey()
+	tree, err := source.Tree(ctx, sel, key, r.Search, maxNodes)
 	if err != nil {
 		return err
 	}
@@ -199,11 +216,11 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 		tree = foldTree(tree)
 	}
 	d.Total, d.BaseTotal, d.More, d.Matching = table.Total, table.BaseTotal, table.More, tree.SearchTotal
-	in, totals, processes := attribute(tree)
-	named := label(d.Labels, KeyProcess)
-	d.Processes = processes
-	if !slices.ContainsFunc(r.Filters, func(f api.Filter) bool { return f.Key == KeyProcess }) { // else the label has others, too
-		d.Processes = complete(processes, named.Values)
+	in, totals, processes := attribute(tree, r.ByPID)
+	named := label(d.Labels, key)
+	d.Processes, d.ByPID = processes, r.ByPID
+	if !slices.ContainsFunc(r.Filters, func(f api.Filter) bool { return f.Key == key }) { // else the label has others, too
+		d.Processes = complete(processes, named.Values, r.ByPID)
 		d.MoreProcesses = max(named.More-beside(processes, named.Values), 0)
 	}
 	rows := table.Rows
@@ -239,7 +256,7 @@ func beside(processes []Process, values []api.Value) (n int) {
 
 // expand asks for the functions of one process.
 func (d *Data) expand(ctx context.Context, source Source, r Request, sel api.Selection) error {
-	sel.Filters = append(slices.Clone(sel.Filters), api.Filter{Key: KeyProcess, Value: *r.Expanded})
+	sel.Filters = append(slices.Clone(sel.Filters), api.Filter{Key: r.processKey(), Value: *r.Expanded})
 	table, err := source.Table(ctx, sel, "self", "", maxAsked)
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ const (
 	forPlace   = 110
 )
 
+// pidWidth is how wide the largest pid is.
+const pidWidth = 7
+
 // columns chooses what fits.
 func (m *Model) columns(d *live.Data) columns {
 	c := columns{meter: meterOf(d), data: d, width: m.width, rate: 8, share: 7, second: 7}
@@ -59,6 +62,9 @@ func (c *columns) heads(m *Model) Line {
 		first, name = "OF IT", "FUNCTION, and where most of it goes on"
 	case m.view == processesView:
 		second, name = "KERNEL", "PROCESS"
+		if c.data.ByPID {
+			name = string(text.Left("PID", pidWidth)) + " PROCESS"
+		}
 	default:
 		first, second = "SELF%", "TOTAL%"
 	}
@@ -170,7 +176,7 @@ func (c *columns) ofProcess(m *Model, p *live.Process) Line {
 	}
 	l.add(Dim, sign)
 	width := c.processWidth()
-	l.add(Normal, text.Left(text.Cut(processName(p.Name), width), width))
+	l.add(Normal, text.Left(processTitle(p, pidWidth), width))
 	if room := c.name - 2 - width - 1; room > 8 && p.Hottest != "" {
 		l.add(Dim, " "+text.Name(p.Hottest, room))
 	}

@@ -169,13 +169,30 @@ func (m *Model) healthLines() []Line {
 			detail(Warn, "lost "+count(r.Lost[reason])+": "+reason.Safe)
 		}
 	}
-	if len(s.Incomplete) > 0 {
-		say(Strong, "incomplete stacks (see Troubleshooting)")
+	return append(out, incompleteLines(s)...)
+}
+
+// listed is how many rows of incomplete stacks the server tells at most.
+const listed = 100
+
+// incompleteLines are the processes with incomplete stacks, those with most first.
+func incompleteLines(s *api.Status) (out []Line) {
+	if len(s.Incomplete) == 0 {
+		return nil
 	}
+	row := func(share, samples, reason, pid, process text.Safe) {
+		out = append(out, styledLine(Normal, text.Right(share, 8)+" "+text.Right(samples, 9)+"  "+text.Left(reason, 20)+" "+
+			text.Left(pid, max(pidWidth, text.Width(pid)))+" "+process))
+	}
+	out = append(out, styledLine(Strong, "incomplete stacks, of all that is held (see Troubleshooting)"))
+	row("OF ITS", "SAMPLES", "REASON", "PID", "PROCESS")
+	out[1].Fill = Heading
 	for i := range s.Incomplete {
 		p := &s.Incomplete[i]
-		out = append(out, styledLine(Normal, text.Right(percent(p.Samples, p.Of), 8)+" "+text.Right(count(p.Samples), 9)+"  "+
-			text.Left(p.Reason.Safe, 20)+" "+processName(p.Process.Safe)+" "+p.PID.Safe))
+		row(percent(p.Samples, p.Of), count(p.Samples), p.Reason.Safe, p.PID.Safe, processName(p.Process.Safe))
+	}
+	if len(s.Incomplete) >= listed {
+		out = append(out, styledLine(Dim, "  these are the most; the server tells no others"))
 	}
 	return out
 }

@@ -132,6 +132,8 @@ func (m *Model) listKey(k Key, e *Effect) {
 		m.show(processesView)
 	case '/':
 		m.startPrompt()
+	case 'P':
+		m.toggleByPID()
 	case 'p':
 		m.startPick("process", "Choose a process, or type a pid", live.KeyProcess, live.KeyPID)
 	case 't':
@@ -163,6 +165,14 @@ func (m *Model) show(view int) {
 	m.reselect()
 }
 
+// toggleByPID lists processes one by one, or all of a name as one.
+func (m *Model) toggleByPID() {
+	m.request.ByPID = m.view != processesView || !m.request.ByPID
+	m.request.Expanded = nil
+	m.processes = list{}
+	m.show(processesView)
+}
+
 // enter opens the row at the cursor: a function's callers and callees, a process's functions.
 func (m *Model) enter() {
 	i, ok := m.chosen()
@@ -174,10 +184,10 @@ func (m *Model) enter() {
 		m.note = "that is the process; there is nothing above"
 	case i.neighbour != nil:
 		m.push(i.neighbour.Key, i.neighbour.Name, nil)
-	case i.function != nil && i.nested:
-		m.push(i.function.Key, i.function.Name, &i.process.Raw)
 	case i.function != nil:
-		m.push(i.function.Key, i.function.Name, nil)
+		m.push(i.function.Key, i.function.Name, i.process)
+	case i.process != nil && m.main.ByPID != m.request.ByPID:
+		m.note = "the list is on its way"
 	case i.process != nil && m.expanded(i.process):
 		m.request.Expanded = nil
 	case i.process != nil:
@@ -187,10 +197,14 @@ func (m *Model) enter() {
 }
 
 // push shows the callers and callees of a function, within a process if one is given.
-func (m *Model) push(key string, name text.Safe, process *string) {
+func (m *Model) push(key string, name text.Safe, process *live.Process) {
 	m.stack = append(m.stack, focus{key: key, name: name, filters: m.request.Filters})
-	if process != nil {
-		m.setFilter(live.KeyProcess, *process)
+	switch {
+	case process == nil:
+	case process.PID != "":
+		m.setFilter(live.KeyPID, process.Raw)
+	default:
+		m.setFilter(live.KeyProcess, process.Raw)
 	}
 	m.around = nil
 }

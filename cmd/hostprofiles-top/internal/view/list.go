@@ -65,7 +65,7 @@ const maxNested = 50
 func (m *Model) processItems(d *live.Data) []item {
 	order := make([]*live.Process, 0, len(d.Processes))
 	for i := range d.Processes {
-		if strings.Contains(strings.ToLower(string(d.Processes[i].Name)), strings.ToLower(m.processName)) {
+		if strings.Contains(strings.ToLower(string(processTitle(&d.Processes[i], 0))), strings.ToLower(m.processName)) {
 			order = append(order, &d.Processes[i])
 		}
 	}

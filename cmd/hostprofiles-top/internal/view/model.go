@@ -150,10 +150,10 @@ func (m *Model) wanted() live.Request {
 		r.Order = "self"
 	}
 	if len(m.stack) > 0 {
-		r.Function, r.Search, r.Expanded = m.stack[len(m.stack)-1].key, "", nil
+		r.Function, r.Search = m.stack[len(m.stack)-1].key, ""
 	}
-	if m.view != processesView {
-		r.Expanded = nil
+	if m.view != processesView || len(m.stack) > 0 {
+		r.Expanded, r.ByPID = nil, false
 	}
 	return r
 }

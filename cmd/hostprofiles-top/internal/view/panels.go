@@ -1,22 +1,22 @@
 package view
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
+	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/live"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
 
-// incomplete says how many stacks do not reach their root, of all that are held.
-func (m *Model) incomplete() (Style, text.Safe) {
-	s := m.status.Status
-	n := int64(0)
-	for i := range s.Incomplete {
-		n += s.Incomplete[i].Samples
-	}
+// incomplete says how much of the selection has stacks that do not reach their root.
+func incomplete(d *live.Data) (Style, text.Safe) {
+	total := float64(d.Total)
 	style := Normal
-	if n*20 >= s.Window.Samples && n > 0 {
+	if d.Incomplete*20 >= total && d.Incomplete > 0 {
 		style = Warn
 	}
-	return style, "incomplete " + percent(n, s.Window.Samples)
+	return style, "incomplete " + percent(d.Incomplete, total)
 }
 
 // message says why there is no list, and what is being waited for.
@@ -62,6 +62,9 @@ func (m *Model) nothing(say func(Style, text.Safe)) {
 		say(Normal, "It may run again; Escape goes back.")
 	case m.view == processesView && m.processName != "":
 		say(Strong, "No process "+where+" has "+text.Clean(m.processName)+" in its name.")
+		if m.ofThread(m.processName) {
+			say(Normal, "A thread has: t chooses it. Scripts run in the process of their interpreter.")
+		}
 		say(Normal, "Escape drops the search.")
 	case m.view == functionsView && m.request.Search != "":
 		say(Strong, "No function "+where+" matches "+text.Clean(m.request.Search)+".")
@@ -73,6 +76,13 @@ func (m *Model) nothing(say func(Style, text.Safe)) {
 		say(Strong, "No samples "+where+".")
 		say(Normal, "+ takes a longer window.")
 	}
+}
+
+// ofThread tells whether a thread has what is searched for in its name.
+func (m *Model) ofThread(part string) bool {
+	return slices.ContainsFunc(live.Values(m.shown().Labels, live.KeyThread), func(v api.Value) bool {
+		return strings.Contains(strings.ToLower(string(v.Shown)), strings.ToLower(part))
+	})
 }
 
 // Advice says what to do about a kind of problem.
@@ -122,6 +132,7 @@ func helpLines() []Line {
 		{"Enter", "callers and callees of a function; functions of a process"},
 		{"Escape", "back; in a list: drop the last filter"},
 		{"1 2 Tab", "functions, processes"},
+		{"P", "processes one by one (each pid), or all of a name as one"},
 		{"/", "search functions: part of a name, file or library, or /re/"},
 		{"p t", "only one process or pid; only one thread"},
 		{"s", "sort by self, total, name (difference when comparing)"},

@@ -76,39 +76,91 @@ func (m *Model) choices() []choice {
 	}
 	for i, key := range m.pick.keys {
 		for _, v := range live.Values(d.Labels, key) {
-			c := choice{key: key, value: v.Raw, shown: v.Shown, total: v.Total}
+			c := choice{key: key, value: v.Raw, shown: withHint(v), total: v.Total}
 			if i > 0 {
 				c.shown = pidPrefix + c.shown
 			}
 			add(c)
 		}
 	}
+	if len(out) == 0 && m.pick.keys[0] == live.KeyProcess {
+		out = m.threadChoices(d.Labels)
+	}
 	return append(out, m.typedChoices(d.Labels)...)
+}
+
+// threadChoices are threads of the name that is typed, offered where no process has it: a script is a thread's name, and runs in
+// the process of its interpreter.
+func (m *Model) threadChoices(labels []api.Label) (out []choice) {
+	typed := strings.ToLower(m.pick.typed)
+	for _, v := range live.Values(labels, live.KeyThread) {
+		if strings.Contains(strings.ToLower(string(v.Shown)), typed) {
+			out = append(out, choice{key: live.KeyThread, value: v.Raw, shown: threadPrefix + v.Shown, total: v.Total})
+		}
+	}
+	return out
+}
+
+// anyThread is a thread of the name that is typed, which may be there though it is not listed: not all are, and of those of
+// processes that do not pass the filters nobody knows here.
+func (m *Model) anyThread(labels []api.Label) []choice {
+	typed := m.pick.typed
+	if m.pick.keys[0] != live.KeyProcess || typed == "" || isNumber(typed) || len(m.threadChoices(labels)) > 0 ||
+		!m.filtered(m.pick.keys...) && live.More(labels, live.KeyThread) == 0 {
+		return nil
+	}
+	return []choice{{key: live.KeyThread, value: typed, shown: threadPrefix + text.Clean(typed), unlisted: notListed}}
+}
+
+func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// threadPrefix tells threads from processes.
+const threadPrefix = "thread "
+
+// withHint is a value and what it stands for: a pid and its executable's name.
+func withHint(v api.Value) text.Safe {
+	if v.Hint == "" {
+		return v.Shown
+	}
+	return v.Shown + " " + v.Hint
 }
 
 // pidPrefix tells pids from names.
 const pidPrefix = "pid "
 
+// notListed stands beside what may have samples.
+const notListed = "not listed"
+
 // typedChoices are what is typed, as it is: a pid or a name that is not listed since others are larger, or since nothing of it ran.
 func (m *Model) typedChoices(labels []api.Label) (out []choice) {
+	unknown := func(key string) bool { // the server does not tell all values, or tells them for the filters that would be dropped
+		return live.More(labels, key) > 0 || slices.ContainsFunc(m.pick.keys, func(k string) bool { return k != key && m.filtered(k) })
+	}
+	listed := func(key, value string) bool {
+		return slices.ContainsFunc(live.Values(labels, key), func(v api.Value) bool { return v.Raw == value })
+	}
 	add := func(key, value string, shown text.Safe) {
-		if value == "" || slices.ContainsFunc(live.Values(labels, key), func(v api.Value) bool { return v.Raw == value }) {
+		if value == "" || listed(key, value) {
 			return
 		}
 		why := text.Safe("no samples")
-		if live.More(labels, key) > 0 {
-			why = "not listed"
+		if unknown(key) {
+			why = notListed
 		}
 		out = append(out, choice{key: key, value: value, shown: shown, unlisted: why})
 	}
 	typed := m.pick.typed
 	for _, key := range m.pick.keys[1:] {
-		if pid := strings.TrimPrefix(typed, pidPrefix); strings.Trim(pid, "0123456789") == "" {
+		if pid := strings.TrimPrefix(typed, pidPrefix); isNumber(pid) {
 			add(key, pid, pidPrefix+text.Clean(pid))
 		}
 	}
 	add(m.pick.keys[0], typed, text.Clean(typed))
-	return out
+	threads := m.anyThread(labels)
+	if unknown(m.pick.keys[0]) || listed(m.pick.keys[0], typed) {
+		return append(out, threads...)
+	}
+	return append(threads, out...) // there is surely no such process
 }
 
 func (m *Model) pickKey(k Key) {
@@ -156,7 +208,7 @@ func (m *Model) choose(c choice) {
 		m.dropFilter(key)
 	}
 	if !c.all {
-		m.request.Filters = append(m.request.Filters, api.Filter{Key: c.key, Value: c.value})
+		m.setFilter(c.key, c.value)
 	}
 	l := m.current()
 	l.cursor, l.key = 0, ""

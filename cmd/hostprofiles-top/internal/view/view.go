@@ -64,6 +64,9 @@ func (m *Model) wholeBody(lines []Line, title text.Safe, rows int) []Line {
 	left, right := Line{Fill: Heading}, Line{}
 	left.add(Heading, title)
 	if len(lines) > rows {
+		if below := len(lines) - m.scrolled - rows; below > 0 {
+			right.add(Heading, "+"+count(below)+" more below: arrows  ")
+		}
 		right.add(Heading, count(m.scrolled+rows)+"/"+count(len(lines)))
 	}
 	return append([]Line{both(left, right, m.width)}, lines[m.scrolled:min(m.scrolled+rows, len(lines))]...)
@@ -152,7 +155,7 @@ func (m *Model) secondLine() Line {
 		add(Normal, plural(d.Total, "sample", "samples"))
 	}
 	add(m.lossesNow())
-	add(m.incomplete())
+	add(incomplete(d))
 	if n := len(live.Values(d.Labels, live.KeyProcess)) + live.More(d.Labels, live.KeyProcess); n > 0 && !m.filtered(live.KeyProcess) {
 		add(Normal, plural(n, "process", "processes"))
 	}
@@ -169,13 +172,16 @@ func (m *Model) thirdLine() Line {
 	case m.view == processesView:
 		left.add(Strong, "PROCESSES")
 		left.add(Dim, " by "+text.Safe(m.processOrder))
+		if m.request.ByPID {
+			left.add(Dim, ", one by one")
+		}
 	default:
 		left.add(Strong, "FUNCTIONS")
 		left.add(Dim, " by "+text.Safe(m.request.Order))
 	}
 	for _, f := range m.request.Filters {
 		left.add(Dim, "  "+filterName(f.Key)+" ")
-		left.add(Strong, text.Cut(text.Clean(f.Value), 20))
+		left.add(Strong, text.Cut(m.filterValue(f), 20))
 	}
 	if s := *m.searched(); s != "" && len(m.stack) == 0 {
 		left.add(Dim, "  search ")
@@ -202,6 +208,18 @@ func (m *Model) thirdLine() Line {
 		}
 	}
 	return both(left, right, m.width)
+}
+
+// filterValue is what is filtered by, of a pid with its executable's name if that is known.
+func (m *Model) filterValue(f api.Filter) text.Safe {
+	if d := m.shown(); d != nil {
+		for _, v := range live.Values(d.Labels, f.Key) {
+			if v.Raw == f.Value {
+				return withHint(v)
+			}
+		}
+	}
+	return text.Clean(f.Value)
 }
 
 func filterName(key string) text.Safe {
@@ -248,7 +266,7 @@ func (m *Model) detailLines() []Line {
 		first.add(Strong, text.Cut(f.Name, m.width))
 		second.add(Dim, whereabouts(f))
 	case i.process != nil:
-		first.add(Strong, text.Cut(processName(i.process.Name), m.width))
+		first.add(Strong, text.Cut(processTitle(i.process, 0), m.width))
 		if i.process.Hottest != "" {
 			second.add(Dim, "hottest: "+i.process.Hottest+" "+percent(i.process.HottestSelf, i.process.Total)+" of it")
 		}
@@ -296,6 +314,17 @@ func processName(name text.Safe) text.Safe {
 	return name
 }
 
+// processTitle is what a row of the list of processes is called; a pid takes at least width columns.
+func processTitle(p *live.Process, width int) text.Safe {
+	switch {
+	case p.PID == "":
+		return processName(p.Name)
+	case p.Name == "":
+		return p.PID
+	}
+	return text.Left(p.PID, max(width, text.Width(p.PID))) + " " + p.Name
+}
+
 // footLine says what can be done, or what is wrong.
 func (m *Model) footLine() Line {
 	switch {
@@ -312,7 +341,11 @@ func (m *Model) footLine() Line {
 	case len(m.stack) > 0:
 		return hints("Escape", "back", "Enter", "go there", "c", "diff", "+-", "window", "space", "pause", "?", "help", "q", "quit")
 	case m.view == processesView:
-		return hints("Enter", "its functions", "1", "all functions", "/", "find", "s", "sort", "c", "diff", "?", "help", "q", "quit")
+		by := text.Safe("by pid")
+		if m.request.ByPID {
+			by = "by name"
+		}
+		return hints("Enter", "its functions", "1", "all functions", "P", by, "/", "find", "s", "sort", "c", "diff", "?", "help", "q", "quit")
 	}
 	return hints("Enter", "callers", "/", "find", "p", "process", "t", "thread", "2", "processes", "s", "sort", "c", "diff", "?", "help", "q", "quit")
 }
