@@ -105,7 +105,7 @@ func startExporter(t *testing.T) (xexporter.Profiles, *api.Client) {
 	require.NoError(t, e.Start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, e.Shutdown(context.Background())) })
 	const at = "The live flame graph is at "
-	client, err := api.New(strings.TrimPrefix(logs.FilterMessageSnippet(at).All()[0].Message, at), 10*time.Second)
+	client, err := api.New(strings.TrimPrefix(logs.FilterMessageSnippet(at).All()[0].Message, at), patience)
 	require.NoError(t, err)
 	return e, client
 }
@@ -221,7 +221,7 @@ func TestHostsWithOtherClocks(t *testing.T) {
 	b := newPayload("web", time.Now(), 10)
 	b.samples(500, b.location("busy", "native", "/bin/web", 1))
 	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
-	b = newPayload("other", time.Now().Add(10*time.Minute+5*time.Second), 1)
+	b = newPayload("other", time.Now().Add(10*time.Minute+55*time.Second), 1) // at most 10 min are taken for true, and time goes by
 	b.samples(1, b.location("skewed", "native", "/bin/other", 1))
 	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
 	screen := seen(t, client, "")
@@ -233,8 +233,9 @@ func TestHostsWithOtherClocks(t *testing.T) {
 // TestHostsWithOtherFrequencies shows that CPUs are CPUs where some hosts take 49 samples a second and others 99.
 func TestHostsWithOtherFrequencies(t *testing.T) {
 	e, client := startExporter(t)
+	now := time.Now() // for both, however long it takes until the second
 	for i, hertz := range []int{49, 99} {
-		b := newPayload(fmt.Sprintf("process%d", i), time.Now(), 10)
+		b := newPayload(fmt.Sprintf("process%d", i), now, 10)
 		b.s.SetPeriod(int64(1e9) / int64(hertz))
 		b.samples(hertz*5, b.location(fmt.Sprintf("function%d", i), "native", "/bin/x", 1)) // half a CPU
 		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
@@ -253,8 +254,9 @@ func TestHostsWithOtherFrequencies(t *testing.T) {
 // TestManyProcesses shows that those of which the server tells only how many they are can be counted and chosen.
 func TestManyProcesses(t *testing.T) {
 	e, client := startExporter(t)
+	now := time.Now()
 	for i := range 350 {
-		b := newPayload(fmt.Sprintf("process%03d", i), time.Now(), 10)
+		b := newPayload(fmt.Sprintf("process%03d", i), now, 10)
 		b.p.ResourceProfiles().At(0).Resource().Attributes().PutInt("process.pid", int64(10_000+i))
 		b.samples(400-i, b.location("busy", "native", "/bin/web", 1))
 		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
@@ -272,6 +274,10 @@ func TestManyProcesses(t *testing.T) {
 	require.Contains(t, screen, "  51 samples")
 	screen = seen(t, client, "2")
 	require.Contains(t, screen, "1/350\n")
+	screen = seen(t, client, "2P\r")
+	require.Contains(t, screen, "PROCESSES by total, one by one")
+	require.Contains(t, screen, "1/351\n")
+	require.Regexp(t, ` - 10000 +(process000 +)?busy`, screen) // exporters from before hints tell no names
 }
 
 // TestReceiversAtFault shows that what a receiver says is wrong is seen with profiles and without, and how old it is.
