@@ -280,6 +280,21 @@ func TestManyProcesses(t *testing.T) {
 	require.Regexp(t, ` - 10000 +(process000 +)?busy`, screen) // exporters from before hints tell no names
 }
 
+// TestSharesOfIncompleteStacks shows that those of a selection are told, with the attribute that the receiver gives them.
+func TestSharesOfIncompleteStacks(t *testing.T) {
+	e, client := startExporter(t)
+	b := newPayload("web", time.Now(), 10)
+	b.samples(300, b.location("whole", "native", "/bin/web", 1))
+	b.samples(100, b.location("broken", "native", "/bin/web", 2))
+	kv := b.d.AttributeTable().AppendEmpty()
+	kv.SetKeyStrindex(b.str("hostprofiles.stack.stop_reason"))
+	kv.Value().SetStr("no_rule")
+	b.s.Samples().At(1).AttributeIndices().Append(int32(b.d.AttributeTable().Len() - 1))
+	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	require.Contains(t, seen(t, client, ""), "  incomplete 25.0%")
+	require.Contains(t, seen(t, client, "pnone\r"), "  incomplete -")
+}
+
 // TestReceiversAtFault shows that what a receiver says is wrong is seen with profiles and without, and how old it is.
 func TestReceiversAtFault(t *testing.T) {
 	e, client := startExporter(t)
