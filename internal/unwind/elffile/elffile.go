@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -71,7 +72,7 @@ type Section struct {
 // goroutines if its reader may.
 type File struct {
 	Arch     unwind.Arch
-	Type     elf.Type // ET_EXEC or ET_DYN
+	Type     elf.Type // ET_EXEC or ET_DYN; of NewDebug ET_REL too
 	Entry    unwind.FileAddr
 	Segments []unwind.Segment // the PT_LOAD headers, in the file's order
 	Progs    []Prog           // all program headers
@@ -82,10 +83,20 @@ type File struct {
 	budget *Budget
 }
 
+// NewDebug is New for a file that is only read for its sections: it may be a relocatable one too, as .dwo and .dwp files and
+// those of dwz are.
+func NewDebug(r io.ReaderAt, size int64) (*File, error) {
+	return read(r, size, elf.ET_EXEC, elf.ET_DYN, elf.ET_REL)
+}
+
 // New reads the headers of the ELF file of size bytes behind r. A damaged section header table is taken for none, as
 // the kernel and the dynamic linker do; a damaged program header table is an error. It returns ErrNotELF, ErrUnsupported,
 // ErrTruncated or ErrTooLarge, wrapped, or r's error.
 func New(r io.ReaderAt, size int64) (*File, error) {
+	return read(r, size, elf.ET_EXEC, elf.ET_DYN)
+}
+
+func read(r io.ReaderAt, size int64, types ...elf.Type) (*File, error) {
 	f := &File{r: r, size: size}
 	var h [headerSize]byte
 	if size < 4 {
@@ -100,7 +111,7 @@ func New(r io.ReaderAt, size int64) (*File, error) {
 	if size < headerSize {
 		return nil, fmt.Errorf("reading ELF header: %w", ErrTruncated)
 	}
-	if err := f.header(h[:]); err != nil {
+	if err := f.header(h[:], types); err != nil {
 		return nil, err
 	}
 	zero, haveZero := f.sectionZero(h[:])
@@ -151,7 +162,7 @@ func (f *File) Code() (x []unwind.Segment) {
 }
 
 // header checks and takes the fixed fields of the ELF header.
-func (f *File) header(h []byte) error {
+func (f *File) header(h []byte, types []elf.Type) error {
 	if c := elf.Class(h[elf.EI_CLASS]); c != elf.ELFCLASS64 {
 		return fmt.Errorf("%w: %v", ErrUnsupported, c)
 	}
@@ -169,9 +180,8 @@ func (f *File) header(h []byte) error {
 	default:
 		return fmt.Errorf("%w: %v", ErrUnsupported, m)
 	}
-	switch f.Type = elf.Type(binary.LittleEndian.Uint16(h[16:])); f.Type {
-	case elf.ET_EXEC, elf.ET_DYN:
-	default:
+	f.Type = elf.Type(binary.LittleEndian.Uint16(h[16:]))
+	if !slices.Contains(types, f.Type) {
 		return fmt.Errorf("%w: %v", ErrUnsupported, f.Type)
 	}
 	f.Entry = unwind.FileAddr(binary.LittleEndian.Uint64(h[24:]))

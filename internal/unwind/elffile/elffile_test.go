@@ -346,6 +346,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
+	object := change(16, byte(elf.ET_REL))
+	if _, err := New(bytes.NewReader(object), int64(len(object))); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("relocatable: %v", err)
+	}
+	if f, err := NewDebug(bytes.NewReader(object), int64(len(object))); err != nil || f.Type != elf.ET_REL {
+		t.Errorf("relocatable: %v", err)
+	}
 	f, err := New(bytes.NewReader(change(47, 0xff)), int64(len(good)))
 	if err != nil || len(f.Sections) != 0 || len(f.Segments) != 1 {
 		t.Errorf("section headers elsewhere: %v", err)
