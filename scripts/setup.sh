@@ -33,6 +33,10 @@ generate            /usr/include/bpf/bpf_helpers.h libbpf-dev
 generate            /usr/include/linux/bpf.h      linux-libc-dev
 lint                clang-format-19               clang-format-19
 test                g++                           g++
+test                llvm-symbolizer-19            llvm-19
+test                llvm-dwp-19                   llvm-19
+test                dwp                           binutils
+test                dwz                           dwz
 test                musl-gcc                      musl-tools
 test                readelf                       binutils
 test                mold                          mold

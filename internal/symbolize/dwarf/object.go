@@ -1,0 +1,171 @@
+package dwarf
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+// object is one file with debug information.
+type object struct {
+	d      *Data
+	id     uint32
+	file   *elffile.File
+	suffix string // of the sections' names
+	alt    *object
+	pack   bool // a package: its units are known by its index only
+
+	skeleton *unit // of what is in a .dwo file
+	closer   io.Closer
+	closed   bool
+
+	secs   [sections]*section
+	errs   [sections]error
+	opened [sections]bool
+
+	listed bool
+	units  []uint64 // where the units in .debug_info begin; type units are left out
+	held   int      // bytes of units
+}
+
+func (d *Data) newObject(f *elffile.File, suffix string) *object {
+	d.objects++
+	return &object{d: d, id: d.objects, file: f.Within(d.budget), suffix: suffix}
+}
+
+// section returns a section of the object, nil if it has none of that kind.
+func (o *object) section(id sectionID) (*section, error) {
+	if o.closed {
+		return nil, errClosed
+	}
+	if !o.opened[id] {
+		o.opened[id] = true
+		suffix := o.suffix
+		if id == secAddr || id == secRanges || id == secAranges || id == secLineStr || id == secIndex {
+			suffix = "" // never split
+		}
+		if o.secs[id], o.errs[id] = o.d.openSection(o.file, id, suffix); o.errs[id] != nil {
+			o.d.note(o.errs[id])
+		}
+	}
+	return o.secs[id], o.errs[id]
+}
+
+// errClosed: a split file was closed while something still wanted to read it.
+var errClosed = errors.New("split file is closed")
+
+// close closes the file of a split unit and gives back what was held for it.
+func (o *object) close() {
+	o.closed = true
+	for _, s := range o.secs {
+		if s != nil && s.mem != nil {
+			o.d.give(len(s.mem))
+			s.mem = nil
+		}
+	}
+	o.d.give(o.held)
+	o.held, o.units = 0, nil
+	if o.closer != nil {
+		if err := o.closer.Close(); err != nil {
+			o.d.note(fmt.Errorf("closing a split file: %w", err))
+		}
+	}
+}
+
+// unitAt returns the unit that a place in .debug_info is in.
+func (o *object) unitAt(off uint64) (*unit, error) {
+	if o.pack {
+		return nil, fmt.Errorf("reference to another unit of a package, at %#x: %w", off, ErrFormat)
+	}
+	if err := o.list(); err != nil {
+		return nil, err
+	}
+	i := sort.Search(len(o.units), func(i int) bool { return o.units[i] > off })
+	if i == 0 {
+		return nil, fmt.Errorf("no unit at %#x: %w", off, ErrFormat)
+	}
+	u, err := o.d.unit(o, o.units[i-1], nil)
+	if err != nil {
+		return nil, err
+	}
+	if off < u.dies || off >= u.end {
+		return nil, fmt.Errorf("no DIE at %#x: %w", off, ErrFormat)
+	}
+	return u, nil
+}
+
+// list finds where the units begin.
+func (o *object) list() error {
+	if o.listed {
+		return nil
+	}
+	info, err := o.section(secInfo)
+	if err != nil || info == nil {
+		return err
+	}
+	o.listed = true
+	a := &account{d: o.d}
+	defer func() { o.held = a.taken }()
+	for off := uint64(0); off < info.size; {
+		if err := o.d.step(1); err != nil {
+			return err
+		}
+		u, next, err := o.header(off)
+		if err != nil {
+			if next <= off {
+				return fmt.Errorf("reading the unit at %#x: %w", off, err)
+			}
+			o.d.note(err) // of a version to come, perhaps
+			off = next
+			continue
+		}
+		off = next
+		if u.kind == unitType || u.kind == unitSplitType {
+			continue
+		}
+		if o.units, err = add(a, o.units, u.off, "offsets of units"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extent is a range of addresses.
+type extent struct{ start, end uint64 }
+
+// codeExtents returns where code is: the executable sections, also those that a separate debug file has without data, or
+// without any the executable segments. What the linker discarded has addresses elsewhere, most often 0, 1, -1 or -2.
+func codeExtents(f *elffile.File) []extent {
+	var all []extent
+	add := func(start, size uint64) {
+		if end := start + size; end > start {
+			all = append(all, extent{start, end})
+		}
+	}
+	const code = elf.SHF_EXECINSTR | elf.SHF_ALLOC
+	for _, s := range f.Sections {
+		if s.Flags&code == code {
+			add(uint64(s.Addr), s.Size)
+		}
+	}
+	if len(all) == 0 {
+		for _, s := range f.Executable() {
+			add(uint64(s.VAddr), s.MemSize)
+		}
+	}
+	slices.SortFunc(all, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+	return all
+}
+
+// alive tells whether there is code at an address.
+func (d *Data) alive(a uint64) bool {
+	// Sections of code hardly overlap; of those that do, the one that starts last counts.
+	i := sort.Search(len(d.code), func(i int) bool { return d.code[i].start > a })
+	return i > 0 && a < d.code[i-1].end
+}

@@ -1,0 +1,128 @@
+package dwarf
+
+import (
+	"debug/elf"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+const (
+	// pageSize is how much of a section is read at a time: a unit's header costs one, and a walk through a large unit is
+	// not slowed down by the calls.
+	pageSize = 16 << 10
+	// overlap is how many bytes of the next page each page has too, so that no fixed-size value is in two parts.
+	overlap = 16
+	// pageCount is how many pages are kept: some for each section that a lookup touches.
+	pageCount = 48
+)
+
+// sectionID names the sections that are read.
+type sectionID uint8
+
+const (
+	secInfo sectionID = iota
+	secAbbrev
+	secLine
+	secStr
+	secLineStr
+	secStrOffsets
+	secAddr
+	secRanges
+	secRnglists
+	secAranges
+	secIndex
+	sections // how many there are
+)
+
+// sectionNames are the names behind ".debug_".
+var sectionNames = [sections]string{
+	"info", "abbrev", "line", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "aranges", "cu_index",
+}
+
+// section is the bytes of one: in memory if it was compressed, else read page by page as they are wanted.
+type section struct {
+	name  string
+	size  uint64
+	mem   []byte
+	r     io.ReaderAt
+	off   int64
+	id    uint32 // of the section among all that were opened
+	pages *pages
+}
+
+type pageKey struct {
+	section uint32
+	page    uint64
+}
+
+// pages are the pages of all sections that were read last. Those that went are not reused: a cursor may look at one still.
+type pages struct {
+	lru  *simplelru.LRU[pageKey, []byte]
+	ids  uint32
+	read uint64 // bytes
+}
+
+func newPages() (*pages, error) {
+	lru, err := simplelru.NewLRU[pageKey, []byte](pageCount, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of pages: %w", err)
+	}
+	return &pages{lru: lru}, nil
+}
+
+// page returns the bytes from a page's start to the overlap's end, fewer at the section's.
+func (s *section) page(n uint64) ([]byte, error) {
+	key := pageKey{s.id, n}
+	if b, ok := s.pages.lru.Get(key); ok {
+		return b, nil
+	}
+	start := n * pageSize
+	b := make([]byte, min(pageSize+overlap, s.size-start))
+	got, err := s.r.ReadAt(b, s.off+int64(start))
+	if got < len(b) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("reading %s at %#x: %w", s.name, start, err)
+	}
+	s.pages.read += uint64(len(b))
+	s.pages.lru.Add(key, b)
+	return b, nil
+}
+
+// openSection finds a section of f, which suffix ends the name of (".dwo" or nothing). It is nil if there is none. What is
+// compressed is decompressed within the budget.
+func (d *Data) openSection(f *elffile.File, id sectionID, suffix string) (*section, error) {
+	name := "debug_" + sectionNames[id] + suffix
+	h := f.Section("." + name)
+	if h == nil {
+		h = f.Section(".z" + name)
+	}
+	if h == nil || h.Size == 0 {
+		return nil, nil
+	}
+	d.pages.ids++
+	s := &section{name: h.Name, size: h.Size, r: f.ReaderAt(), off: int64(h.Offset), id: d.pages.ids, pages: d.pages}
+	if h.Flags&elf.SHF_COMPRESSED == 0 && h.Name[1] != 'z' {
+		if size := uint64(max(f.Size(), 0)); uint64(h.Offset) > size || h.Size > size-uint64(h.Offset) {
+			return nil, fmt.Errorf("%s: %w", h.Name, elffile.ErrTruncated)
+		}
+		return s, nil
+	}
+	before := d.budget.Used()
+	b, err := f.SectionData(h, math.MaxInt64)
+	if err != nil && d.forget(0) {
+		b, err = f.SectionData(h, math.MaxInt64) // caches made room
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.held += d.budget.Used() - before
+	s.mem, s.size, s.r = b, uint64(len(b)), nil
+	return s, nil
+}
