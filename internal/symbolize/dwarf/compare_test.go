@@ -86,11 +86,13 @@ const (
 	clone                   // it has the symbol's name: the function's with a compiler's suffix
 	alias                   // it has another symbol's name for the same code, as of C1 and C2 constructors
 	qualified               // DWARF has no linkage name: it has the plain name, without the namespaces
+	supplement              // it does not read supplementary files: the name is there
+	folded                  // it has the symbol's name, which is that of another function with the same code
 	unexplained
 )
 
 func (d difference) String() string {
-	return [...]string{"same", "without DWARF function", "clone", "alias", "qualified", "unexplained"}[d]
+	return [...]string{"same", "without DWARF function", "clone", "alias", "qualified", "supplement", "folded", "unexplained"}[d]
 }
 
 // differ compares our lines for an address with those of llvm-symbolizer. symbols has the names of the symbol table for
@@ -108,7 +110,7 @@ func differ(lines []unwind.Line, err error, want answer, symbols func(unwind.Fil
 	worst := same
 	for i, l := range lines {
 		w := want.Symbol[i]
-		if l.Line != w.Line || l.Column != w.Column || !sameFile(l, w) {
+		if l.Line != w.Line || l.Column != w.Column || !inSameFile(l, w) {
 			return unexplained
 		}
 		how := sameName(l.Function, w.FunctionName)
@@ -123,10 +125,13 @@ func differ(lines []unwind.Line, err error, want answer, symbols func(unwind.Fil
 	return worst
 }
 
-func sameFile(l unwind.Line, w frame) bool {
+func inSameFile(l unwind.Line, w frame) bool {
 	f := l.Function
-	if f.File == w.FileName || f.File == "" && w.Line == 0 {
-		return f.File != w.StartFileName || f.StartLine == w.StartLine
+	if w.FunctionName == "" && w.StartLine == 0 {
+		return l.Line == 0 || sameFile(f.File, w.FileName)
+	}
+	if f.File != "" && sameFile(f.File, w.FileName) || f.File == "" && w.Line == 0 {
+		return f.StartLine == w.StartLine || f.StartLine == 0 && !sameFile(f.File, w.StartFileName)
 	}
 	return l.Line == 0 && f.File == w.StartFileName && f.StartLine == w.StartLine
 }
@@ -141,6 +146,8 @@ func sameName(f unwind.Function, want string) difference {
 		return same
 	case f.Name == "":
 		return sameNoSymbol
+	case want == "":
+		return supplement
 	case strings.HasPrefix(want, system+"."):
 		return clone
 	case f.SystemName == "" && (strings.HasSuffix(f.Name, "::"+want) || hasName(names.Function(want).Name, f.Name)):
@@ -151,18 +158,19 @@ func sameName(f unwind.Function, want string) difference {
 	return unexplained
 }
 
-// hasName tells whether a demangled name is that of a function whose qualified name was put together: the demangler
-// writes template arguments in a way of its own.
+// hasName tells whether a demangled name is that of a function whose qualified name was put together. Only the last part
+// of it is compared: the demangler writes template arguments and functions around the function in a way of its own.
 func hasName(demangled, name string) bool {
 	name, _, _ = strings.Cut(name, "<")
-	for part := range strings.SplitSeq(strings.ReplaceAll(name, "(anonymous)::", ""), "::") {
-		i := strings.Index(demangled, part)
-		if i < 0 || i > 0 && !strings.ContainsRune(" :(<,", rune(demangled[i-1])) {
-			return false
+	name = name[strings.LastIndex(name, ":")+1:]
+	for i := range demangled {
+		rest, ok := strings.CutPrefix(demangled[i:], name)
+		if ok && name != "" && (i == 0 || strings.ContainsRune(" :", rune(demangled[i-1]))) &&
+			(rest == "" || strings.ContainsRune("(<[", rune(rest[0]))) {
+			return true
 		}
-		demangled = demangled[i+len(part):]
 	}
-	return name != "" && (demangled == "" || strings.ContainsRune("(<[", rune(demangled[0])))
+	return false
 }
 
 // unified makes the names of a constructor's or destructor's variants equal (Itanium C++ ABI, section 5.1.4.3): DWARF may
@@ -182,17 +190,60 @@ func compare(t testing.TB, d *Data, path string, addrs []unwind.FileAddr, args .
 	t.Helper()
 	want := ask(t, path, addrs, args...)
 	symbols := symbolNames(t, path)
-	shown := 0
+	type doubt struct {
+		a     unwind.FileAddr
+		lines []unwind.Line
+		err   error
+		want  answer
+	}
+	var doubts []doubt
 	err := d.LookupAll(addrs, func(n int, lines []unwind.Line, err error) {
 		how := differ(lines, err, want[n], symbols)
-		counts[how]++
-		if how == unexplained && shown < 10 {
-			shown++
-			t.Errorf("%#x: %v\n got %+v\nwant %+v", uint64(addrs[n]), err, lines, want[n].Symbol)
+		if how == supplement && d.main.alt == nil {
+			how = unexplained
 		}
+		if how == unexplained {
+			doubts = append(doubts, doubt{addrs[n], slices.Clone(lines), err, want[n]})
+			return
+		}
+		counts[how]++
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(doubts) == 0 {
+		return counts
+	}
+	var again []unwind.FileAddr
+	for _, x := range doubts {
+		again = append(again, x.a)
+	}
+	// Without linkage names the symbol table is not asked.
+	for n, plain := range ask(t, path, again, append(args, "--functions=short")...) {
+		x := doubts[n]
+		if sameChain(x.lines, plain) {
+			counts[folded]++
+			continue
+		}
+		if counts[unexplained]++; counts[unexplained] < 10 {
+			t.Errorf("%#x: %v\n got %+v\nwant %+v", uint64(x.a), x.err, x.lines, x.want.Symbol)
+		}
+	}
 	return counts
+}
+
+// sameChain compares with an answer that has the names of DW_AT_name.
+func sameChain(lines []unwind.Line, want answer) bool {
+	if len(lines) != len(want.Symbol) || len(lines) == 0 {
+		return false
+	}
+	for i, l := range lines {
+		w := want.Symbol[i]
+		name := l.Function.Name
+		if name != w.FunctionName && !strings.HasSuffix(name, "::"+w.FunctionName) && !hasName(name, w.FunctionName) ||
+			l.Line != w.Line || l.Column != w.Column || !inSameFile(l, w) {
+			return false
+		}
+	}
+	return true
 }

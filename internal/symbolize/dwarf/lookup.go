@@ -3,7 +3,9 @@ package dwarf
 import (
 	"cmp"
 	"errors"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -73,10 +75,20 @@ func (d *Data) lookup(dst []unwind.Line, n uint32, a uint64) ([]unwind.Line, err
 		return dst, err
 	case ok:
 		return d.chain(dst, u, t, id, at)
-	case haveRow:
+	case haveRow && d.covers(skeleton, a):
 		return append(dst, unwind.Line{Function: unwind.Function{File: at.file}, Line: at.line, Column: at.column}), nil
 	}
 	return dst, errors.Join(err, rowErr)
+}
+
+// covers tells whether an address is in what a unit says it covers: the index has what is between, too.
+func (d *Data) covers(u *unit, a uint64) bool {
+	some, in := false, false
+	err := d.eachRange(u, u.code, func(start, end uint64) error {
+		some, in = true, in || start <= a && a < end
+		return nil
+	})
+	return in || !some && err == nil
 }
 
 // position is a place in the source.
@@ -143,6 +155,30 @@ func (d *Data) innermost(u *unit, a uint64) (t *tree, id int32, ok bool, err err
 	return nil, 0, false, err
 }
 
+// locate gives a function the file that a line of it is in. Units that GCC's LTO has taken apart may name a file in two ways,
+// of which the absolute one stays.
+func locate(f *unwind.Function, file string) {
+	switch {
+	case file == "" || file == f.File:
+	case !sameFile(file, f.File):
+		f.File, f.StartLine = file, 0
+	case !path.IsAbs(f.File) && path.IsAbs(file):
+		f.File = file
+	}
+}
+
+// sameFile tells whether two paths may be of one file: one is the end of the other.
+func sameFile(x, y string) bool {
+	if path.Base(x) != path.Base(y) {
+		return false
+	}
+	x, y = path.Clean(x), path.Clean(y)
+	if len(x) < len(y) {
+		x, y = y, x
+	}
+	return x == y || !path.IsAbs(y) && strings.HasSuffix(x, "/"+y)
+}
+
 // chain appends the calls from node id of a tree outwards. at is where the innermost one is.
 func (d *Data) chain(dst []unwind.Line, u *unit, t *tree, id int32, at position) ([]unwind.Line, error) {
 	before := len(dst)
@@ -158,8 +194,8 @@ func (d *Data) chain(dst []unwind.Line, u *unit, t *tree, id int32, at position)
 		if err != nil && !permanent(err) {
 			return dst[:before], err
 		}
-		if at.line != 0 && at.file != "" && at.file != f.File {
-			f.File, f.StartLine = at.file, 0
+		if at.line != 0 {
+			locate(&f, at.file)
 		}
 		dst = append(dst, unwind.Line{Function: f, Line: at.line, Column: at.column})
 		if n.parent >= 0 {
