@@ -48,9 +48,9 @@ func (d *Data) function(p place, lang uint64) (unwind.Function, error) {
 
 // describe follows DW_AT_abstract_origin and DW_AT_specification (DWARF 5, sections 3.3.8 and 2.13).
 func (d *Data) describe(p place) (s described, err error) {
-	todo := []place{p}
-	for n := 0; n < len(todo) && n < maxChain; n++ {
-		at := todo[n]
+	queue := []place{p}
+	for n := 0; n < len(queue) && n < maxChain; n++ {
+		at := queue[n]
 		u, err := at.unit, error(nil)
 		if u == nil {
 			u, err = at.obj.unitAt(at.off)
@@ -58,7 +58,7 @@ func (d *Data) describe(p place) (s described, err error) {
 		if err == nil {
 			var more []place
 			if more, err = d.describeOne(u, at, &s); err == nil {
-				todo = append(todo, more...)
+				queue = append(queue, more...)
 				continue
 			}
 		}
