@@ -172,7 +172,9 @@ test("groups: by process, by service, by nothing", () =>
     await page.getByLabel("Group by").selectOption("service.name");
     await page.waitForFunction((p) => document.querySelector(".flame canvas").toDataURL() !== p, byProcess);
     assert.equal(query(page).get("group"), "service.name");
+    const byService = await pixels(page);
     await page.getByLabel("Group by").selectOption("none");
+    await page.waitForFunction((p) => document.querySelector(".flame canvas").toDataURL() !== p, byService);
     await page.locator(".flame").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
