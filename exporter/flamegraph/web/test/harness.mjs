@@ -76,6 +76,8 @@ export async function open(options, run) {
     assert.equal(await page.evaluate(() => window.__xss), undefined, "a script from a name ran");
   } finally {
     clearTimeout(late);
+    // A handler may still wait for an answer that nobody needs any more.
+    await page.unrouteAll({ behavior: "ignoreErrors" }).catch(() => {});
     await Promise.allSettled([session.close(), given ? undefined : mock.close()]);
   }
 }
