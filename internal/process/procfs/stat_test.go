@@ -100,8 +100,9 @@ func TestLiveProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
+	// The name changes before the new command line is in place: the latter is what an exec does last.
 	for {
-		if comm, err := fs.Comm(pid, pid); err == nil && comm == "sleep" {
+		if command, err := fs.Command(pid); err == nil && command == "/bin/sleep" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -122,8 +123,8 @@ func TestLiveProcess(t *testing.T) {
 	if own, err := fs.OwnPID(pid); err != nil || own != pid {
 		t.Errorf("%d %v", own, err)
 	}
-	if command, err := fs.Command(pid); err != nil || command != "/bin/sleep" {
-		t.Errorf("%q %v", command, err)
+	if comm, err := fs.Comm(pid, pid); err != nil || comm != "sleep" {
+		t.Errorf("%q %v", comm, err)
 	}
 	if exe, err := fs.Exe(pid); err != nil || !strings.HasSuffix(exe, "/sleep") {
 		t.Errorf("%q %v", exe, err)
