@@ -13,6 +13,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 const symbolizer = "llvm-symbolizer-19"
@@ -61,7 +62,12 @@ func ask(t testing.TB, path string, addrs []unwind.FileAddr, args ...string) []a
 // instructions returns the addresses of all instructions in .text.
 func instructions(t testing.TB, path string) (addrs []unwind.FileAddr) {
 	t.Helper()
-	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", "-j", ".text", path).Output()
+	objdump := "objdump"
+	if unwindtest.Open(t, path).Arch == unwind.ArchARM64 {
+		objdump = "aarch64-linux-gnu-objdump"
+	}
+	unwindtest.Need(t, objdump)
+	out, err := exec.Command(objdump, "-d", "--no-show-raw-insn", "-j", ".text", path).Output()
 	if err != nil {
 		t.Fatalf("objdump of %s: %v", path, err)
 	}
@@ -240,8 +246,9 @@ func sameChain(lines []unwind.Line, want answer, supplement bool) bool {
 	for i, l := range lines {
 		w := want.Symbol[i]
 		name := l.Function.Name
-		if name != w.FunctionName && (w.FunctionName != "" || !supplement) && !strings.HasSuffix(name, "::"+w.FunctionName) && !hasName(name, w.FunctionName) ||
-			l.Line != w.Line || l.Column != w.Column || !inSameFile(l, w) {
+		named := name == w.FunctionName || w.FunctionName == "" && supplement ||
+			strings.HasSuffix(name, "::"+w.FunctionName) || hasName(name, w.FunctionName)
+		if !named || l.Line != w.Line || l.Column != w.Column || !inSameFile(l, w) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package dwarf
 
 import (
+	"fmt"
 	"io"
 	"path/filepath"
 	"testing"
@@ -11,12 +12,12 @@ import (
 
 // FuzzOpenAndLookup opens any sections, as those of a file, of its split files and package, and of the supplementary one.
 func FuzzOpenAndLookup(f *testing.F) {
-	names := []string{"info", "abbrev", "line", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "aranges", "cu_index"}
-	seed := func(sections map[string][]byte) {
-		var b [11][]byte
+	names := sectionNames
+	seed := func(from map[string][]byte) {
+		var b [sections][]byte
 		for i, name := range names {
-			if b[i] = sections[".debug_"+name]; b[i] == nil {
-				b[i] = sections[".debug_"+name+".dwo"]
+			if b[i] = from[".debug_"+name]; b[i] == nil {
+				b[i] = from[".debug_"+name+".dwo"]
 			}
 			if len(b[i]) > 4<<10 {
 				b[i] = b[i][:4<<10]
@@ -25,21 +26,20 @@ func FuzzOpenAndLookup(f *testing.F) {
 		f.Add(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10])
 	}
 	for _, p := range []program{
-		c("gcc", "gcc", "-O2", "-gdwarf-5", "-nostartfiles", "-no-pie", "-Wl,-Ttext=0x10000", "-Wl,-emain"),
-		c("gcc 3", "gcc", "-O2", "-gdwarf-3", "-nostartfiles", "-no-pie", "-Wl,-Ttext=0x10000", "-Wl,-emain"),
-		c("clang", "clang-19", "-O2", "-gdwarf-5", "-nostartfiles", "-no-pie", "-Wl,-Ttext=0x10000", "-Wl,-emain"),
-		c("clang 4", "clang-19", "-O2", "-gdwarf-4", "-nostartfiles", "-no-pie", "-Wl,-Ttext=0x10000", "-Wl,-emain"),
-		c("split", "clang-19", "-O2", "-g", "-gsplit-dwarf", "-nostartfiles", "-no-pie", "-Wl,-Ttext=0x10000", "-Wl,-emain").
-			then("llvm-dwp-19", "-e", "prog", "-o", "prog.dwp"),
+		c("gcc", "gcc", "-gdwarf-5"), c("gcc 3", "gcc", "-gdwarf-3"),
+		c("clang", "clang-19", "-gdwarf-5"), c("clang 4", "clang-19", "-gdwarf-4"),
+		c("split", "clang-19", "-g", "-gsplit-dwarf").then("llvm-dwp-19", "-e", "prog", "-o", "prog.dwp"),
 	} {
+		// The code is where synthetic has it.
+		p.args = append(p.args, "-O2", "-nostartfiles", "-no-pie", fmt.Sprintf("-Wl,-Ttext=%#x", textAddr), "-Wl,-emain")
 		path := p.build(f)
 		seed(debugSections(f, path))
 		if p.name == "split" {
 			seed(debugSections(f, filepath.Join(filepath.Dir(path), "prog.dwp")))
 		}
 	}
-	seed(map[string][]byte{".debug_info": infoOf(langCxx, func(w *writer) { w.function("f", textAddr, 16).inlined(30, textAddr, 4, 1).u8(0, 0) }),
-		".debug_abbrev": abbreviations()})
+	small := infoOf(langCxx, func(w *writer) { w.function("f", textAddr, 16).inlined(30, textAddr, 4, 1).u8(0, 0) })
+	seed(map[string][]byte{".debug_info": small, ".debug_abbrev": abbreviations()})
 	f.Fuzz(func(t *testing.T, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10 []byte) {
 		plain, split := map[string][]byte{}, map[string][]byte{}
 		for i, b := range [][]byte{b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10} {

@@ -103,7 +103,7 @@ func (d *Data) addRange(n uint32, start, end uint64) (err error) {
 }
 
 // settleIndex sorts the index, settles what units dispute and makes it small: neighbours of one unit become one, whatever
-// is between them, unless that is another unit's.
+// is between them, unless that is another unit's, or may turn out to be.
 func (d *Data) settleIndex() error {
 	x := &d.index
 	spans, err := d.paint(x.a, x.spans, indexPart)
@@ -112,7 +112,8 @@ func (d *Data) settleIndex() error {
 	}
 	out := spans[:0]
 	for _, s := range spans {
-		if n := len(out) - 1; n >= 0 && out[n].id == s.id && s.end()-out[n].start <= math.MaxUint32 {
+		if n := len(out) - 1; n >= 0 && out[n].id == s.id && (len(x.rest) == 0 || out[n].end() == s.start) &&
+			s.end()-out[n].start <= math.MaxUint32 {
 			out[n].size = uint32(s.end() - out[n].start)
 			continue
 		}
@@ -129,34 +130,45 @@ func (d *Data) unitOf(a uint64) (uint32, bool, error) {
 	if ok || len(d.index.rest) == 0 || !d.alive(a) {
 		return ^s.id, ok, nil
 	}
-	rest := d.index.rest
-	d.index.rest = nil
-	for _, n := range rest {
-		u, err := d.unit(d.main, d.main.units[n], nil)
-		if err != nil {
-			d.note(err)
-			continue
-		}
-		functions, err := d.functions(u, false)
-		if err != nil {
-			if !permanent(err) {
-				d.index.rest = rest
-				return 0, false, err
-			}
-			continue
-		}
-		for _, f := range functions.spans {
-			if err := d.addRange(n, f.start, f.end()); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	drop(d.index.a, rest)
-	if err := d.settleIndex(); err != nil {
-		return 0, false, err
+	err := d.indexRest()
+	if settled := d.settleIndex(); err == nil {
+		err = settled
 	}
 	s, ok = find(d.index.spans, a)
-	return ^s.id, ok, nil
+	if ok {
+		err = nil
+	}
+	return ^s.id, ok, err
+}
+
+// indexRest adds the functions of units that do not say where their code is. If that is too much work for one lookup, the
+// next one goes on with it.
+func (d *Data) indexRest() error {
+	x := &d.index
+	for len(x.rest) > 0 {
+		n := x.rest[0]
+		u, err := d.unit(d.main, d.main.units[n], nil)
+		var functions *scan
+		if err == nil {
+			functions, err = d.functions(u, false)
+		}
+		if err != nil && !permanent(err) {
+			return fmt.Errorf("looking for the functions of units without addresses: %w", err)
+		}
+		x.rest = x.rest[1:]
+		if err == nil {
+			for _, f := range functions.spans {
+				if err := d.addRange(n, f.start, f.end()); err != nil {
+					return err
+				}
+			}
+			err = functions.err
+		}
+		if errors.Is(err, ErrTooMuchWork) {
+			return err
+		}
+	}
+	return nil
 }
 
 // aranges adds what .debug_aranges says (DWARF 5, section 6.1.2), and marks the units that it is about.

@@ -62,6 +62,9 @@ func (d *Data) lookup(dst []unwind.Line, n uint32, a uint64) ([]unwind.Line, err
 			if !permanent(err) {
 				return dst, err
 			}
+			if err := d.missing(skeleton, err); err != nil {
+				return dst, err
+			}
 			u = skeleton
 		}
 	}

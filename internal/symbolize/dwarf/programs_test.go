@@ -25,6 +25,14 @@ func (p program) reference(name string) program {
 	return p
 }
 
+// supplement gives the file that the program shares with another.
+func (p program) supplement(name string) program {
+	p.options = func(t testing.TB, dir string) Options {
+		return Options{Supplement: openDebug(t, filepath.Join(dir, name))}
+	}
+	return p
+}
+
 // split looks for .dwo files.
 func (p program) split() program {
 	p.options = func(testing.TB, string) Options { return Options{OpenSplit: splitFiles} }
@@ -71,7 +79,8 @@ func variants() []program {
 		c("gcc static", "gcc", "-O2", "-g", "-static"),
 		c("gcc zlib", "gcc", "-O2", "-g", "-gz=zlib"),
 		// LLVM 19 does not read what was called .zdebug.
-		c("gcc zlib-gnu", "gcc", "-O2", "-g", "-gz=zlib-gnu").then("objcopy", "--decompress-debug-sections", "prog", "plain").reference("plain"),
+		c("gcc zlib-gnu", "gcc", "-O2", "-g", "-gz=zlib-gnu").
+			then("objcopy", "--decompress-debug-sections", "prog", "plain").reference("plain"),
 		c("clang zstd", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-Wl,--compress-debug-sections=zstd"),
 		c("clang lld sections", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"),
 		c("clang lld icf", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--icf=all"),
@@ -94,6 +103,15 @@ func variants() []program {
 		cxx("clang++ lld sections", "clang++-19", "-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"),
 		cxx("g++ dwz", "g++", "-O2", "-g").then("dwz", "prog"),
 		c("gcc dwz", "gcc", "-O2", "-gdwarf-4").then("dwz", "prog"),
+		// LLVM 19 does not read supplementary files.
+		cxx("g++ supplement", "g++", "-O2", "-g").then("cp", "prog", "plain").then("cp", "prog", "twin").
+			then("dwz", "-m", "common.dwz", "prog", "twin").supplement("common.dwz").reference("plain"),
+		cxx("g++ 4 supplement", "g++", "-O2", "-gdwarf-4").then("cp", "prog", "plain").then("cp", "prog", "twin").
+			then("dwz", "-m", "common.dwz", "prog", "twin").supplement("common.dwz").reference("plain"),
+		cxx("g++ 5 supplement", "g++", "-O2", "-g").then("cp", "prog", "plain").then("cp", "prog", "twin").
+			then("dwz", "-5", "-m", "common.dwz", "prog", "twin").supplement("common.dwz").reference("plain"),
+		c("arm64", "aarch64-linux-gnu-gcc", "-O2", "-g"),
+		cxx("arm64 g++", "aarch64-linux-gnu-g++", "-O2", "-gdwarf-4"),
 		rust, rust5, rustLTO,
 	}
 }

@@ -53,6 +53,9 @@ type section struct {
 	off   int64
 	id    uint32 // of the section among all that were opened
 	pages *pages
+
+	head    []byte // what peek has read
+	headOff uint64
 }
 
 type pageKey struct {
@@ -93,6 +96,35 @@ func (s *section) page(n uint64) ([]byte, error) {
 	s.pages.read += uint64(len(b))
 	s.pages.lru.Add(key, b)
 	return b, nil
+}
+
+// headSize is enough for a unit's header and first DIE.
+const headSize = 512
+
+// peek is at for a few bytes at many places: it reads less than a page, and leaves the pages alone. The cursor is of use
+// until the next call.
+func (s *section) peek(off, end uint64) cursor {
+	c := s.at(off, end)
+	if c.err != nil || s.mem != nil {
+		return c
+	}
+	const enough = headSize / 2
+	if off < s.headOff || off-s.headOff > uint64(len(s.head)) || uint64(len(s.head))-(off-s.headOff) < min(enough, s.size-off) {
+		if s.head == nil {
+			s.head = make([]byte, headSize)
+		}
+		s.head = s.head[:min(headSize, s.size-off)]
+		s.headOff = off
+		if n, _ := s.r.ReadAt(s.head, s.off+int64(off)); n < len(s.head) {
+			s.head = s.head[:0]
+			return c // reading the page says what is wrong
+		}
+		s.pages.read += uint64(len(s.head))
+	}
+	c.b, c.base = s.head, s.headOff
+	c.i = int(off - s.headOff)
+	c.lim = int(min(uint64(len(s.head)), c.end-s.headOff))
+	return c
 }
 
 // openSection finds a section of f, which suffix ends the name of (".dwo" or nothing). It is nil if there is none. What is

@@ -38,6 +38,16 @@ func (d *Data) split(skeleton *unit) (*unit, error) {
 	return nil, fmt.Errorf("no unit %#x in %s: %w", skeleton.dwoID, skeleton.dwoName, ErrNoSplit)
 }
 
+// missing counts a split unit that was not found, once while that is known.
+func (d *Data) missing(skeleton *unit, cause error) error {
+	_, err := cached(d, cacheKey{kindSplit, skeleton.obj.id, skeleton.off, 1}, func(*account) (struct{}, error) {
+		d.stats.MissingSplit++
+		d.note(cause)
+		return struct{}{}, nil
+	})
+	return err
+}
+
 // maxSplits is how many .dwo files are open at a time.
 const maxSplits = 32
 
@@ -49,7 +59,6 @@ func (d *Data) splitFile(skeleton *unit) (*object, error) {
 	_, err := cached(d, cacheKey{kindSplit, skeleton.obj.id, skeleton.off, 0}, func(*account) (struct{}, error) {
 		o, err := d.openSplit(skeleton)
 		if err != nil {
-			d.stats.MissingSplit++
 			err = fmt.Errorf("opening %s of %s: %w: %w", skeleton.dwoName, skeleton.compDir, ErrNoSplit, err)
 			return struct{}{}, err
 		}

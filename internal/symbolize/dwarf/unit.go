@@ -64,7 +64,7 @@ func (o *object) header(off uint64) (u *unit, next uint64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	c := info.at(off, math.MaxUint64)
+	c := info.peek(off, math.MaxUint64)
 	u = &unit{obj: o, off: off, abbrevEnd: math.MaxUint64}
 	var length uint64
 	length, u.offSize = c.unitLength()
@@ -133,10 +133,11 @@ type root struct{ compDir, dwoName, addrBase, strOffsetsBase, rnglistsBase, rang
 
 // first reads the unit's first DIE.
 func (u *unit) first() (r root, err error) {
-	c, err := u.info(u.dies)
+	info, err := u.obj.section(secInfo)
 	if err != nil {
 		return r, err
 	}
+	c := info.peek(u.dies, u.end)
 	code := c.uleb()
 	s, err := u.obj.section(secAbbrev)
 	if err != nil {
