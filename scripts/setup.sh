@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
-# Usage: setup.sh [generate|lint|test|browser|kernels]...   (all but the last by default)
+# Usage: setup.sh [generate|lint|test|browser|debug|kernels]...   (all but the last two by default)
 set -euo pipefail
 
 there() { # a command, or a file
@@ -49,6 +49,9 @@ test                aarch64-linux-gnu-gcc         gcc-aarch64-linux-gnu
 test                aarch64-linux-gnu-g++         g++-aarch64-linux-gnu
 test                qemu-aarch64                  qemu-user
 test                /usr/include/stdlib.h         libc6-dev
+debug               /usr/share/doc/libc6-dbg      libc6-dbg
+debug               /usr/bin/python3-dbg          python3-dbg
+debug               /usr/bin/debugperl            perl-debug
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

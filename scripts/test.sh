@@ -124,7 +124,7 @@ case ${1:-} in
 	;;
 full)
 	export HOSTPROFILES_TEST_FULL=1 # tests that take minutes, or download much
-	stage setup scripts/setup.sh generate lint test browser kernels
+	stage setup scripts/setup.sh generate lint test browser debug kernels
 	stage generate scripts/generate.sh check
 	stage lint scripts/lint.sh
 	build_summary
