@@ -64,11 +64,16 @@ func (b *builds) symbols(ctx context.Context, path string, f *elffile.File) (*sy
 	return symbolize.New(f.Within(elffile.NewBudget(path, b.bytes)))
 }
 
-// acquire waits until nothing else that is large is built. One that hangs in a read is not waited for longer than its ctx.
+// acquire waits until nothing else that is large is built.
 func (b *builds) acquire(ctx context.Context) (release func(), err error) {
+	return acquire(ctx, b.large)
+}
+
+// acquire waits for the one thing that there is. One that hangs in a read is not waited for longer than its ctx.
+func acquire(ctx context.Context, one chan struct{}) (release func(), err error) {
 	worker.Waiting(ctx, func() {
 		select {
-		case b.large <- struct{}{}:
+		case one <- struct{}{}:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -76,7 +81,7 @@ func (b *builds) acquire(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	once := sync.OnceFunc(func() { <-b.large })
+	once := sync.OnceFunc(func() { <-one })
 	stop := context.AfterFunc(ctx, once)
 	return func() { stop(); once() }, nil
 }

@@ -79,6 +79,7 @@ type Stats struct {
 	SymbolHits    uint64                     // (executable, address) found in the cache
 	SymbolMisses  uint64
 	SymbolErrors  uint64           // executables whose symbols could not be read, or not all
+	DebugErrors   uint64           // batches of look-ups in debug information that failed, in whole or in part
 	SidebandLost  uint64           // mapping and process records that the kernel dropped
 	WorkerTimeout uint64           // reads from targets that passed their deadline
 	WorkerPanics  uint64           // reads from targets that ended in a panic

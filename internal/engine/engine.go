@@ -53,6 +53,7 @@ type Engine struct {
 
 	jobs        *jobs
 	builds      *builds
+	debugLimits *debugLimits
 	closer      *closer
 	executables *process.Executables[*executable]
 	table       *process.Table
@@ -63,6 +64,7 @@ type Engine struct {
 	held    holder
 	walker  reference.Walker
 	symbols symbolizer
+	lines   lineFinder
 	kernelNames
 	giver   giver
 	builder *profile.Builder
@@ -193,9 +195,11 @@ func (e *Engine) open() (err error) {
 	e.closer = newCloser(e.log)
 	e.jobs = newJobs(e.log, e.closer)
 	e.builds = newBuilds(e.cfg.MemoryBytes)
+	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
 	e.builder = e.newBuilder()
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()
+	e.lines = newLineFinder()
 	e.count = newStats()
 	if e.cfg.OnCPUEnabled {
 		if e.cpus, err = e.kernel.StartOnCPU(e.cfg.OnCPUFrequency); err != nil {

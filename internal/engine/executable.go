@@ -41,6 +41,7 @@ type executable struct {
 	mappings []*profile.Mapping // by segment
 	table    ebpf.TableRef
 	symbols  *executableSymbols
+	debug    *debugInfo
 	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
 }
 
@@ -67,6 +68,9 @@ func (s *source) Close() error {
 	}
 	return nil
 }
+
+// busy tells whether something is being read of the file, or is going to be.
+func (x *executable) busy() bool { return x.symbols.busy() || x.debug.busy() }
 
 func (s *source) open() bool { return s == nil || s.file.Load() != nil }
 
@@ -196,7 +200,7 @@ func (e *Engine) letGo() {
 		switch {
 		case x.Mapped() || !ready(x) || x.Payload.file == nil || closed(x):
 			delete(e.idle, x)
-		case !x.Payload.symbols.busy():
+		case !x.Payload.busy():
 			delete(e.idle, x)
 			e.closeFile(x)
 		}
@@ -207,7 +211,7 @@ func (e *Engine) letGo() {
 		if len(e.withFile) <= e.maxFiles {
 			break
 		}
-		if ready(x) && x.Payload.file.open() && !x.Payload.symbols.busy() {
+		if ready(x) && x.Payload.file.open() && !x.Payload.busy() {
 			e.closeFile(x)
 			e.count.Evictions++
 		}
@@ -217,6 +221,7 @@ func (e *Engine) letGo() {
 // closeFile lets go of an executable's file; what was read of it stays.
 func (e *Engine) closeFile(x *process.Executable[*executable]) {
 	delete(e.withFile, x.Payload)
+	e.forgetDebug(x.Payload)
 	e.closer.closeSource(x.Payload.file)
 }
 
@@ -252,6 +257,7 @@ func (st *processState) mapsFile(f *process.File) bool {
 // release frees what an executable holds, after no process's mappings refer to it any more.
 func (e *Engine) release(x *executable) {
 	delete(e.withFile, x)
+	e.forgetDebug(x)
 	if x.file != nil {
 		e.closer.closeSource(x.file)
 	}
@@ -276,6 +282,7 @@ func (e *Engine) closeExecutables() {
 		return
 	}
 	for x := range e.withFile {
+		e.forgetDebug(x)
 		e.closer.closeSource(x.file)
 	}
 	clear(e.withFile)
@@ -345,7 +352,7 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", l.path, err)
 	}
-	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols()}
+	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols(), debug: newDebugInfo()}
 	out := &loaded{executable: x, tables: l.tables}
 	l.describe(x, elf)
 	// What one source lacks, the others may have.

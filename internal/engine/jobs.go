@@ -40,6 +40,7 @@ type subject struct {
 	group jobGroup
 	what  string // in words
 	opens bool   // a file, which has to be closed again
+	lines bool   // in debug information
 }
 
 // aboutProcesses is for the list of all processes.
@@ -64,6 +65,13 @@ func aboutFile(serial uint64, f *process.File, what string) subject {
 	}
 }
 
+// aboutLines is for jobs that read debug information of a mapped file that is open, and may open other files.
+func aboutLines(serial uint64, f *process.File) subject {
+	s := aboutFile(serial, f, "debug information")
+	s.lines = true
+	return s
+}
+
 // aboutSelf is for jobs that have nothing to do with a target.
 func aboutSelf(serial uint64, what string) subject {
 	return subject{key: jobKey{executable: serial}, group: jobGroup{own: serial}, what: what}
@@ -84,12 +92,13 @@ const Refusals = worker.Refusals
 const procPatience = 500 * time.Millisecond
 
 // jobs runs what may hang on the workers, and what to do with the result on the engine's goroutine. Reads of /proc have
-// workers of their own: a file system that hangs keeps none of them.
+// workers of their own: a file system that hangs keeps none of them. So has debug information, which takes long.
 type jobs struct {
 	log       *zap.Logger
 	closer    *closer
 	processes *queue
 	files     *queue
+	lines     *queue
 	hanging   map[device]struct{} // that was logged
 	exhausted bool                // that was logged
 }
@@ -119,6 +128,7 @@ func newJobs(log *zap.Logger, c *closer) *jobs {
 		closer:    c,
 		processes: queueOf(worker.Options{Workers: 2, Patience: procPatience}),
 		files:     queueOf(worker.Options{Workers: 4}),
+		lines:     queueOf(worker.Options{Workers: 2}),
 		hanging:   map[device]struct{}{},
 	}
 }
@@ -126,7 +136,10 @@ func newJobs(log *zap.Logger, c *closer) *jobs {
 // submit runs work on a worker; then gets its result on the engine's goroutine, or at once why it could not be submitted.
 func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Context) (any, error), then func(any, error)) {
 	q := j.files
-	if about.key.executable == 0 {
+	switch {
+	case about.lines:
+		q = j.lines
+	case about.key.executable == 0:
 		q = j.processes
 	}
 	if about.opens && j.closer.hangs(about.group.device) {
@@ -145,7 +158,9 @@ func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Co
 }
 
 // idle tells whether nothing is being worked on.
-func (j *jobs) idle() bool { return len(j.processes.waiting)+len(j.files.waiting) == 0 }
+func (j *jobs) idle() bool {
+	return len(j.processes.waiting)+len(j.files.waiting)+len(j.lines.waiting) == 0
+}
 
 func (q *queue) results() <-chan jobResult { return q.pool.Results() }
 
@@ -168,6 +183,9 @@ func (j *jobs) drain() (some bool) {
 		case r := <-j.files.results():
 			j.finish(j.files, r)
 			some = true
+		case r := <-j.lines.results():
+			j.finish(j.lines, r)
+			some = true
 		default:
 			return some
 		}
@@ -176,7 +194,7 @@ func (j *jobs) drain() (some bool) {
 
 // count adds what the workers did.
 func (j *jobs) count(s *Stats) {
-	for _, q := range []*queue{j.processes, j.files} {
+	for _, q := range []*queue{j.processes, j.files, j.lines} {
 		w := q.pool.Stats()
 		s.WorkerTimeout += w.Timeouts
 		s.WorkerPanics += w.Panics
@@ -218,7 +236,7 @@ func (j *jobs) note(about subject, err error) {
 func (j *jobs) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for _, q := range []*queue{j.processes, j.files} {
+	for _, q := range []*queue{j.processes, j.files, j.lines} {
 		q.pool.Close(ctx)
 		for r := range q.results() {
 			if c, ok := r.Value.(io.Closer); ok {

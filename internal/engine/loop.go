@@ -68,6 +68,9 @@ func (e *Engine) loop() {
 		case r := <-e.jobs.files.results():
 			e.jobs.finish(e.jobs.files, r)
 			e.settle()
+		case r := <-e.jobs.lines.results():
+			e.jobs.finish(e.jobs.lines, r)
+			e.settle()
 		case d := <-e.out.done():
 			e.delivered(d)
 		case <-follow.C:
@@ -109,6 +112,7 @@ func (e *Engine) settle() {
 	}
 	e.publishDirty() // every sample until BPF knows costs a copy
 	e.startSymbolJobs()
+	e.startLineJobs(time.Now())
 }
 
 // tick ends a report interval.
@@ -239,6 +243,9 @@ func (e *Engine) await(ctx context.Context, deadline time.Time, done func() bool
 			e.settle()
 		case r := <-e.jobs.files.results():
 			e.jobs.finish(e.jobs.files, r)
+			e.settle()
+		case r := <-e.jobs.lines.results():
+			e.jobs.finish(e.jobs.lines, r)
 			e.settle()
 		case d := <-e.out.done():
 			e.delivered(d)

@@ -52,11 +52,22 @@ type executableSymbols struct {
 	evicted bool
 }
 
-// symbolized is what is known of an address; lines is nil while it is looked up, and empty if it has no symbol.
+// symbolized is what is known of an address; there are no lines while it is looked up, nor if it has no symbol.
 type symbolized struct {
-	lines []unwind.Line
-	kind  profile.FrameType
+	lines    []unwind.Line
+	kind     profile.FrameType
+	progress progress
 }
+
+// progress is how far an address was looked up.
+type progress uint8
+
+const (
+	nameAsked  progress = iota
+	named               // as far as symbols tell
+	linesAsked          // in debug information
+	linesKnown          // as far as they can be
+)
 
 // busy tells whether symbols are being read, or are going to be.
 func (xs *executableSymbols) busy() bool { return xs.running || len(xs.wanted) > 0 }
@@ -77,8 +88,11 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 		return
 	}
 	xs := x.Payload.symbols
-	if _, ok := xs.lru.Get(a); ok {
+	if known, ok := xs.lru.Get(a); ok {
 		e.count.SymbolHits++
+		if known.progress == named {
+			e.wantLines(wanting{x, x.Payload}, a, known)
+		}
 		return
 	}
 	e.count.SymbolMisses++
@@ -118,6 +132,15 @@ func (s *symbolizer) forget(x *executable) {
 	}
 	x.symbols.evicted = true
 	s.drop(x.symbols)
+}
+
+// bytes is what an executable takes beside its table.
+func (x *executable) bytes() int {
+	n := x.symbols.size() + x.debug.bytes()
+	if x.symbols.names != nil {
+		n += x.symbols.names.Bytes()
+	}
+	return n
 }
 
 // drop gives up what is wanted of an executable; it may be asked for again.
@@ -198,9 +221,12 @@ func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult
 		e.log.Debug("looking symbols up", zapFile(w.x), zapError(r.failed))
 	}
 	xs.found(batch, r.found)
-	if !xs.evicted && w.x.Payload == w.payload {
-		e.executables.SetBytes(w.x, uint64(executableBytes+r.names.Bytes()+xs.size()))
+	for _, a := range batch {
+		if s, ok := xs.lru.Peek(a); ok && s.progress == named {
+			e.wantLines(w, a, s)
+		}
 	}
+	e.setBytes(w)
 	if len(xs.wanted) > 0 {
 		e.startSymbolJob(w)
 	}
@@ -237,9 +263,13 @@ func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, ba
 		lines, err := r.names.Lookup(nil, a)
 		if err != nil {
 			r.failed = err
+			r.found[i].progress = named
 			continue // this one stays unnamed
 		}
-		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a))}
+		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a)), progress: named}
+		if r.found[i].kind == symbolize.KindGo {
+			r.found[i].progress = linesKnown
+		}
 	}
 	return r, nil
 }

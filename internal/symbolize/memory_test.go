@@ -16,7 +16,7 @@ func TestSharedNames(t *testing.T) {
 	path := build(t, "main.go", goSource, "go", "build")
 	s := open(t, path)
 	sym := functions(t, path)["fmt.Fprintln"]
-	before := s.bytes
+	before := s.strings.bytes
 	seen := map[string]*byte{}
 	total := 0
 	for _, lines := range inlinedAt(t, s, sym.Value, sym.Size) {
@@ -37,8 +37,8 @@ func TestSharedNames(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 2 || s.bytes-before != total+len(seen)*stringBytes {
-		t.Errorf("%d names of %d bytes, %d counted", len(seen), total, s.bytes-before)
+	if len(seen) < 2 || s.strings.bytes-before != total+len(seen)*stringBytes {
+		t.Errorf("%d names of %d bytes, %d counted", len(seen), total, s.strings.bytes-before)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestTooManyNames(t *testing.T) {
 	if err != nil || len(want) == 0 {
 		t.Fatal(want, err)
 	}
-	s.bytes = maxNames
+	s.strings.bytes = maxNames
 	dst := make([]unwind.Line, 1, 8)
 	if lines, err := s.Lookup(dst, unknown); !errors.Is(err, ErrTooManyNames) || len(lines) != 1 {
 		t.Errorf("%v, %v", lines, err)
@@ -100,7 +100,7 @@ func TestTooManyNames(t *testing.T) {
 	if got, err := s.Lookup(nil, known); err != nil || len(got) != len(want) || got[0] != want[0] {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	if s.bytes != maxNames || s.Bytes() < maxNames {
-		t.Errorf("%d, %d", s.bytes, s.Bytes())
+	if s.strings.bytes != maxNames || s.Bytes() < maxNames {
+		t.Errorf("%d, %d", s.strings.bytes, s.Bytes())
 	}
 }

@@ -5,7 +5,6 @@ package symbolize
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/elfsym"
@@ -22,15 +21,6 @@ const (
 	KindRust   = "rust"
 )
 
-// maxNames bounds the bytes of all names of one executable: a hundred thousand functions with long names are fewer.
-const maxNames = 32 << 20
-
-// stringBytes is about what a name takes beside its bytes.
-const stringBytes = 48
-
-// ErrTooManyNames: an executable has used up what there is for its functions' names.
-var ErrTooManyNames = errors.New("too many names of functions")
-
 // Symbolizer names the addresses of one executable. It is for one goroutine at a time, holds no lock and no state outside
 // itself, so a goroutine that hangs in a read of the file hinders nobody.
 type Symbolizer struct {
@@ -38,10 +28,7 @@ type Symbolizer struct {
 	goFrom, goUpTo unwind.FileAddr
 	symbols        *elfsym.Table
 
-	// strings has each name once: many addresses share a function, and functions share files. They stay as long as the
-	// Symbolizer, which bytes counts.
-	strings map[string]string
-	bytes   int
+	strings Strings
 
 	// The last answer, since FrameKind is asked for the same address as Lookup.
 	last     unwind.FileAddr
@@ -51,7 +38,7 @@ type Symbolizer struct {
 // New reads f's tables. The Symbolizer is never nil: an error, which joins all that went wrong, says what it will not
 // find. That a file has no symbols is no error. f's reader must stay open as long as the Symbolizer is used.
 func New(f *elffile.File) (*Symbolizer, error) {
-	s := &Symbolizer{strings: map[string]string{}}
+	s := &Symbolizer{}
 	var opts elfsym.Options
 	golang, goErr := gopclntab.Find(f)
 	switch {
@@ -74,7 +61,7 @@ func (s *Symbolizer) HasSymbols() bool { return s.golang != nil || s.symbols.Len
 
 // Bytes is about the memory that the Symbolizer holds, with all names that Lookup returned.
 func (s *Symbolizer) Bytes() int {
-	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes() + s.bytes
+	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes() + s.strings.Bytes()
 	if s.golang != nil {
 		n += s.golang.Bytes()
 	}
@@ -112,32 +99,23 @@ func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line
 
 // keep makes the names of the lines from first on the Symbolizer's.
 func (s *Symbolizer) keep(lines []unwind.Line, first int) ([]unwind.Line, error) {
-	for i := first; i < len(lines); i++ {
-		f := &lines[i].Function
-		for _, name := range []*string{&f.Name, &f.SystemName, &f.File} {
-			if !s.intern(name) {
-				clear(lines[first:])
-				return lines[:first], ErrTooManyNames
-			}
-		}
+	if err := s.strings.Keep(lines[first:]); err != nil {
+		clear(lines[first:])
+		return lines[:first], err
 	}
 	return lines, nil
 }
 
-// intern replaces a name by the one that is kept; false if there is no room for it.
-func (s *Symbolizer) intern(name *string) bool {
-	clipped := names.Clip(*name)
-	kept, ok := s.strings[clipped]
-	if !ok && clipped != "" {
-		if s.bytes+len(clipped)+stringBytes > maxNames {
-			return false
-		}
-		kept = strings.Clone(clipped) // it may be a part of something larger
-		s.strings[kept] = kept
-		s.bytes += len(kept) + stringBytes
+// KindOf tells what made a native function, by its name: KindRust or KindNative.
+func KindOf(f unwind.Function) string {
+	name := f.SystemName
+	if name == "" {
+		name = f.Name
 	}
-	*name = kept
-	return true
+	if names.IsRust(name) {
+		return KindRust
+	}
+	return KindNative
 }
 
 // goKind: the Go linker's table has C functions too if it linked them itself; they have no file.

@@ -68,6 +68,8 @@ type Options struct {
 	CacheBytes uint64
 	// MaxSteps is how many DIEs, rows of lines, ranges and the like one lookup, or Open, may look at; 128 Mi, some seconds.
 	MaxSteps int
+	// Stop is asked now and then; Open and lookups end with its error.
+	Stop func() error
 }
 
 // Stats count what went wrong, and how much was done.
@@ -94,7 +96,8 @@ type Data struct {
 
 	held     uint64 // bytes taken from the budget
 	objects  uint32 // ids given out
-	steps    int    // left
+	steps    int    // until Stop is asked
+	left     int    // after those
 	maxSteps int
 	stats    Stats
 	problems []error
@@ -111,7 +114,7 @@ func Open(f *elffile.File, o Options) (*Data, error) {
 	if o.MaxSteps <= 0 {
 		o.MaxSteps = defaultSteps
 	}
-	d := &Data{opts: o, budget: budget, maxSteps: o.MaxSteps, steps: o.MaxSteps, code: codeExtents(f)}
+	d := &Data{opts: o, budget: budget, maxSteps: o.MaxSteps, left: o.MaxSteps, code: codeExtents(f)}
 	var err error
 	if d.pages, err = newPages(); err != nil {
 		return nil, err
@@ -169,6 +172,14 @@ func (d *Data) Close() {
 	d.held = 0
 }
 
+// Trim gives what is cached back, the least recently used first, until no more than limit bytes are held if that is possible:
+// indexes and sections that were decompressed stay.
+func (d *Data) Trim(limit uint64) {
+	if d.held > limit {
+		d.forget(d.cache.bytes - min(d.cache.bytes, d.held-limit))
+	}
+}
+
 // Bytes is about the memory that the Data holds.
 func (d *Data) Bytes() int { return int(d.held) }
 
@@ -198,10 +209,26 @@ func (d *Data) note(err error) {
 	d.problems = append(d.problems, err)
 }
 
+// pollSteps is how many steps pass before Stop is asked again: less than a millisecond.
+const pollSteps = 1 << 12
+
 // step counts work.
 func (d *Data) step(n int) error {
 	if d.steps -= n; d.steps < 0 {
+		return d.more()
+	}
+	return nil
+}
+
+// more goes on after the steps until the next poll are used up.
+func (d *Data) more() error {
+	n := min(d.left, pollSteps-d.steps)
+	d.left -= n
+	if d.steps += n; d.steps < 0 {
 		return fmt.Errorf("more than %d steps: %w", d.maxSteps, ErrTooMuchWork)
+	}
+	if d.opts.Stop != nil {
+		return d.opts.Stop()
 	}
 	return nil
 }

@@ -54,7 +54,9 @@ func (r *runner) done(made output) {
 // next runs one instruction (DWARF 5, sections 6.2.5.1 to 6.2.5.3).
 func (r *runner) next() (made output, err error) {
 	if r.d.steps--; r.d.steps < 0 {
-		return nothing, r.d.step(0)
+		if err := r.d.more(); err != nil {
+			return nothing, err
+		}
 	}
 	switch op := r.c.u8(); {
 	case op >= r.h.opcodeBase:

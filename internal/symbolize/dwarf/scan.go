@@ -98,7 +98,9 @@ func (d *Data) walk(u *unit, a *account) (*walker, error) {
 func (w *walker) next() (off uint32, x *abbrev, err error) {
 	off = uint32(w.c.pos() - w.u.off)
 	if w.d.steps--; w.d.steps < 0 {
-		return 0, nil, w.d.step(0)
+		if err := w.d.more(); err != nil {
+			return 0, nil, err
+		}
 	}
 	code := w.c.uleb()
 	if code == 0 {

@@ -104,7 +104,7 @@ func (d *Data) newSplits() (err error) {
 
 // begin starts a lookup.
 func (d *Data) begin() {
-	d.steps = d.maxSteps
+	d.steps, d.left = 0, d.maxSteps
 	for _, o := range d.closing {
 		o.close()
 	}

@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+const (
+	// linesTimeout bounds one batch of look-ups in debug information, opening it the first time included: the index of 2 GiB
+	// takes some seconds.
+	linesTimeout = time.Minute
+	// linesPause is how long an executable waits between two batches: what comes meanwhile shares the units of one.
+	linesPause = 2 * time.Second
+	// linesRetryTicks is after how many ticks an executable is tried again whose debug information could not be read.
+	linesRetryTicks = 30
+	// linesAbsentTicks is after how many ticks an executable is tried again that has no debug information: someone may have
+	// installed it.
+	linesAbsentTicks = 120
+)
+
+// debugInfo is what is known of an executable's debug information.
+type debugInfo struct {
+	wanted  []unwind.FileAddr // for the next job
+	queued  bool
+	running bool
+	after   time.Time          // no job before
+	retry   uint64             // nor anything wanted before this tick
+	strings *symbolize.Strings // names in the executable's lines; a running job's meanwhile
+	open    *openDebug         // nil if it is not open, or a running job's
+}
+
+func newDebugInfo() *debugInfo { return &debugInfo{strings: &symbolize.Strings{}} }
+
+func (d *debugInfo) busy() bool { return d.running || len(d.wanted) > 0 }
+
+func (d *debugInfo) bytes() int {
+	n := d.strings.Bytes()
+	if d.open != nil {
+		n += d.open.bytes
+	}
+	return n
+}
+
+// lineFinder looks source lines and inlined calls up, in the background: names are there before.
+type lineFinder struct {
+	queue []wanting
+	open  *simplelru.LRU[*openDebug, *debugInfo] // that no job uses
+	bytes int                                    // of those
+}
+
+func newLineFinder() lineFinder {
+	lru, err := simplelru.NewLRU[*openDebug, *debugInfo](math.MaxInt32, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return lineFinder{open: lru}
+}
+
+// wantLines has the lines of an address looked up whose name is known.
+func (e *Engine) wantLines(w wanting, a unwind.FileAddr, s *symbolized) {
+	d := w.payload.debug
+	if e.ticks < d.retry || w.payload.file == nil {
+		return
+	}
+	s.progress = linesAsked
+	d.wanted = append(d.wanted, a)
+	if !d.queued {
+		d.queued = true
+		e.lines.queue = append(e.lines.queue, w)
+	}
+}
+
+// startLineJobs gives what is wanted to the workers, one job an executable.
+func (e *Engine) startLineJobs(now time.Time) {
+	waiting := e.lines.queue[:0]
+	for _, w := range e.lines.queue {
+		d := w.payload.debug
+		if len(d.wanted) > 0 && !w.payload.symbols.evicted && (d.running || now.Before(d.after)) {
+			waiting = append(waiting, w)
+			continue
+		}
+		d.queued = false
+		if len(d.wanted) > 0 {
+			e.startLineJob(w)
+		}
+	}
+	clear(e.lines.queue[len(waiting):])
+	e.lines.queue = waiting
+}
+
+func (e *Engine) startLineJob(w wanting) {
+	d := w.payload.debug
+	batch := d.wanted
+	d.wanted = nil
+	if w.payload.symbols.evicted || !w.payload.file.open() {
+		w.payload.symbols.linesLater(batch)
+		return
+	}
+	open := d.open
+	if open != nil {
+		e.lines.take(open)
+		d.open = nil
+	}
+	d.running = true
+	r := &lineReader{limits: e.debugLimits, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings}
+	e.jobs.submit(aboutLines(w.payload.serial, w.x.File), linesTimeout,
+		func(ctx context.Context) (any, error) { return r.read(ctx, batch) },
+		func(v any, err error) {
+			d.running = false
+			d.after = time.Now().Add(linesPause)
+			if err != nil {
+				// It hangs, or took too long. Its names may still be written to: they are left to it.
+				d.strings = &symbolize.Strings{}
+				d.retry = e.ticks + linesRetryTicks
+				e.count.DebugErrors++
+				w.payload.symbols.linesLater(batch)
+				w.payload.symbols.linesLater(d.wanted)
+				d.wanted = nil
+				e.log.Debug("reading debug information", zapFile(w.x), zapError(err))
+				return
+			}
+			e.linesFound(w, batch, v.(*lineResult))
+		})
+}
+
+// linesFound puts what a job found into the cache.
+func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
+	d, xs := w.payload.debug, w.payload.symbols
+	xs.foundLines(batch, r.found)
+	switch {
+	case r.absent:
+		d.retry = e.ticks + linesAbsentTicks
+	case r.failed != nil:
+		d.retry = e.ticks + linesRetryTicks
+		e.count.DebugErrors++
+		e.log.Debug("reading debug information", zapFile(w.x), zapError(r.failed))
+	}
+	if e.ticks < d.retry {
+		xs.linesLater(d.wanted)
+		d.wanted = nil
+	}
+	e.giver.made(r.read)
+	if r.open != nil {
+		if xs.evicted || !w.payload.file.open() {
+			e.closeDebug(r.open)
+		} else {
+			d.open = r.open
+			e.keepDebug(d)
+		}
+	}
+	e.setBytes(w)
+}
+
+// setBytes tells the executables' owner what one takes.
+func (e *Engine) setBytes(w wanting) {
+	if !w.payload.symbols.evicted && w.x.Payload == w.payload {
+		e.executables.SetBytes(w.x, uint64(executableBytes+w.payload.bytes()))
+	}
+}
+
+// keepDebug keeps debug information open, in place of what was used least.
+func (e *Engine) keepDebug(d *debugInfo) {
+	e.lines.open.Add(d.open, d)
+	e.lines.bytes += d.open.bytes
+	for e.lines.bytes > int(e.debugLimits.kept) || e.lines.open.Len() > maxOpenDebug {
+		open, of, ok := e.lines.open.GetOldest()
+		if !ok {
+			return
+		}
+		e.lines.take(open)
+		of.open = nil
+		e.closeDebug(open)
+	}
+}
+
+// maxOpenDebug bounds the files of debug information that are open while nobody reads them.
+const maxOpenDebug = 64
+
+// take takes what is open out of what is kept.
+func (l *lineFinder) take(open *openDebug) {
+	if l.open.Remove(open) {
+		l.bytes -= open.bytes
+	}
+}
+
+// forgetDebug closes what is open of an executable whose file is closed, or which is forgotten.
+func (e *Engine) forgetDebug(x *executable) {
+	d := x.debug
+	if d.open != nil {
+		e.lines.take(d.open)
+		e.closeDebug(d.open)
+		d.open = nil
+	}
+	x.symbols.linesLater(d.wanted)
+	d.wanted = nil
+}
+
+// debugDevice stands for all files of debug information, wherever they are, when they are closed.
+func debugDevice() device { return device{math.MaxUint32, math.MaxUint32} }
+
+func (e *Engine) closeDebug(d *openDebug) { e.closer.close(debugDevice(), d) }
+
+// linesLater gives addresses up whose lines were wanted; they may be asked for again.
+func (xs *executableSymbols) linesLater(batch []unwind.FileAddr) {
+	for _, a := range batch {
+		if s, ok := xs.lru.Peek(a); ok && s.progress == linesAsked {
+			s.progress = named
+		}
+	}
+}
+
+// foundLines puts lines in the place of names.
+func (xs *executableSymbols) foundLines(batch []unwind.FileAddr, found []foundLine) {
+	for i, a := range batch {
+		s, ok := xs.lru.Peek(a)
+		switch {
+		case !ok:
+		case !found[i].asked:
+			s.progress = named
+		default:
+			s.progress = linesKnown
+			if lines := withName(found[i].lines, s.lines); len(lines) > 0 {
+				xs.bytes += symbolize.LineBytes(lines) - symbolize.LineBytes(s.lines)
+				s.kind, s.lines = kindOf(s, lines), lines
+			}
+		}
+	}
+}
+
+// withName gives a function that debug information knows no name of, as it is with assembly, the name of the symbol. Without
+// any name there is nothing to show.
+func withName(lines, symbol []unwind.Line) []unwind.Line {
+	if len(lines) == 0 {
+		return nil
+	}
+	outer := &lines[len(lines)-1].Function
+	if outer.Name == "" && len(symbol) > 0 {
+		f := symbol[len(symbol)-1].Function
+		outer.Name, outer.SystemName = f.Name, f.SystemName
+	}
+	if outer.Name == "" {
+		return nil
+	}
+	return lines
+}
+
+// kindOf is the kind of a frame with lines: without a symbol its name tells.
+func kindOf(s *symbolized, lines []unwind.Line) profile.FrameType {
+	if len(s.lines) > 0 {
+		return s.kind
+	}
+	return profile.FrameType(symbolize.KindOf(lines[len(lines)-1].Function))
+}
