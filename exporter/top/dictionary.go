@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"path"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -19,6 +20,7 @@ const (
 	attrFrameType      = "profile.frame.type"
 	attrStopReason     = "hostprofiles.stack.stop_reason"
 	attrMappingFile    = "hostprofiles.mapping.filename"
+	attrFunction       = "hostprofiles.function.address"
 )
 
 // dictionary reads a payload's tables. Payloads may come from anywhere, so any index may be wrong: what is not there
@@ -100,9 +102,13 @@ func (d *dictionary) lineName(l pprofile.Location) string {
 	return d.string(f.SystemNameStrindex())
 }
 
-// fileName names code without a name by its file: one line for each of its addresses would hide how hot it is.
+// fileName names code without a name by its file and where its function begins. If that is not known, one line for each of
+// its addresses would hide how hot it is.
 func (d *dictionary) fileName(l pprofile.Location) string {
 	if file := d.file(l); file != "" {
+		if v, ok := d.attribute(l.AttributeIndices(), attrFunction); ok && v.Int() != 0 {
+			return fmt.Sprintf("%s+%#x", path.Base(file), uint64(v.Int()))
+		}
 		return path.Base(file) + " (no symbols)"
 	}
 	return "(code without a file)" // JIT code, mostly

@@ -72,6 +72,20 @@ func TestFileOfALocationWithoutMapping(t *testing.T) {
 	require.Contains(t, added(b.p).kinds[cpuTime].rows, rowKey{process{pid: 1}, function{name: "app (no symbols)"}})
 }
 
+// TestFunctionWithoutName has two addresses of one function that nobody has named.
+func TestFunctionWithoutName(t *testing.T) {
+	b := newPayload()
+	r := b.onCPU(b.resource(map[string]any{attrPID: 1}))
+	for _, at := range []uint64{0x18d4, 0x18f0} {
+		l := b.location("", "native", "", at)
+		b.d.LocationTable().At(int(l)).AttributeIndices().Append(b.attr(attrMappingFile, "/opt/app/bin/app"), b.attr(attrFunction, 0x18c0))
+		b.events(r, b.stack(l), 1)
+	}
+	rows := added(b.p).kinds[cpuTime].rows
+	require.Len(t, rows, 1)
+	require.Contains(t, rows, rowKey{process{pid: 1}, function{name: "app+0x18c0"}})
+}
+
 func TestPayloadsAddUp(t *testing.T) {
 	w := newWindow(at(0))
 	w.add(typical())

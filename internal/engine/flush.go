@@ -103,12 +103,12 @@ func (e *Engine) payloads(r report) []profile.Payload {
 }
 
 // resolve finds the lines of a location.
-func (e *Engine) resolve(dst []unwind.Line, l profile.Location) ([]unwind.Line, profile.FrameType) {
+func (e *Engine) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
 	if l.Type == profile.FrameKernel {
-		return e.kernelLines(dst, l.Address), l.Type
+		return e.kernelLines(dst, l.Address)
 	}
 	if !e.cfg.Symbolize || l.Mapping == nil {
-		return dst, l.Type
+		return dst
 	}
-	return e.symbols.lines(dst, l)
+	return e.symbols.resolve(dst, l)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -52,9 +53,11 @@ type executableSymbols struct {
 	evicted bool
 }
 
-// symbolized is what is known of an address; there are no lines while it is looked up, nor if it has no symbol.
+// symbolized is what is known of an address; there are no lines while it is looked up, nor if it has no symbol. Then function
+// is where the function around it begins, 0 if that is not known.
 type symbolized struct {
 	lines    []unwind.Line
+	function unwind.FileAddr
 	kind     profile.FrameType
 	progress progress
 }
@@ -112,17 +115,24 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 
 func (s *symbolizer) idle() bool { return s.answered == s.asked }
 
-// lines is the Builder's view of the cache.
-func (s *symbolizer) lines(dst []unwind.Line, l profile.Location) ([]unwind.Line, profile.FrameType) {
+// resolve is the Builder's view of the cache.
+func (s *symbolizer) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
 	xs := s.byMapping[l.Mapping]
 	if xs == nil {
-		return dst, l.Type
+		return dst
 	}
 	found, ok := xs.lru.Peek(unwind.FileAddr(l.Address))
-	if !ok || len(found.lines) == 0 {
-		return dst, l.Type
+	if !ok {
+		return dst
 	}
-	return append(dst, found.lines...), found.kind
+	if len(found.lines) == 0 {
+		if found.function != 0 {
+			l.InFunction, l.Into = true, uint32(l.Address-uint64(found.function))
+		}
+		return dst
+	}
+	l.Type = found.kind
+	return append(dst, found.lines...)
 }
 
 // forget drops an evicted executable's share.
@@ -269,6 +279,14 @@ func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, ba
 		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a)), progress: named}
 		if r.found[i].kind == symbolize.KindGo {
 			r.found[i].progress = linesKnown
+		}
+		if len(lines) > 0 {
+			continue
+		}
+		if start, ok, err := r.names.Function(a); err != nil {
+			r.failed = err
+		} else if ok && a-start <= math.MaxUint32 {
+			r.found[i].function = start
 		}
 	}
 	return r, nil

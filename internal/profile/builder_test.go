@@ -248,7 +248,7 @@ func goldenSamples(b *Builder) {
 	b.Add(onCPU(), &Sample{Resource: job, Time: at(11), StopReason: unwind.StopGone.String()})
 }
 
-func goldenResolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
+func goldenResolve(dst []unwind.Line, l *Location) []unwind.Line {
 	switch l.Address {
 	case 0x9100:
 		dst = append(dst, unwind.Line{Function: unwind.Function{Name: "do_syscall_64"}})
@@ -256,7 +256,7 @@ func goldenResolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
 		dst = append(dst, unwind.Line{Function: unwind.Function{Name: "inner", SystemName: "_Z5innerv", File: "a.go", StartLine: 3}, Line: 4, Column: 7},
 			unwind.Line{Function: unwind.Function{Name: "outer", File: "a.go", StartLine: 8}, Line: 9})
 	}
-	return dst, l.Type
+	return dst
 }
 
 func TestGolden(t *testing.T) {
@@ -374,11 +374,11 @@ func TestSymbolized(t *testing.T) {
 		b := New(Options{})
 		m := &Mapping{BuildIDGNU: "ab", File: "x"}
 		b.Add(onCPU(), &Sample{Resource: newResource(1), Time: 1, Stack: []Location{{Mapping: m, Address: 1}, {Mapping: m, Address: 2}}})
-		payloads, _ := b.Flush(func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
+		payloads, _ := b.Flush(func(dst []unwind.Line, l *Location) []unwind.Line {
 			if l.Address == 1 {
-				return append(dst, unwind.Line{Function: unwind.Function{Name: "f", File: "x"}, Line: 1}), l.Type
+				return append(dst, unwind.Line{Function: unwind.Function{Name: "f", File: "x"}, Line: 1})
 			}
-			return append(dst, c.two...), l.Type
+			return append(dst, c.two...)
 		}, t0, t0)
 		d := payloads[0].Profiles.Dictionary()
 		var got []string
@@ -396,7 +396,7 @@ func TestSymbolized(t *testing.T) {
 func TestResolverRefinesType(t *testing.T) {
 	b := New(Options{})
 	b.Add(onCPU(), &Sample{Resource: newResource(1), Time: 1, Stack: []Location{{Type: FrameNative, Address: 1}}})
-	payloads, _ := b.Flush(func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) { return dst, FrameRust }, t0, t0)
+	payloads, _ := b.Flush(func(dst []unwind.Line, l *Location) []unwind.Line { l.Type = FrameRust; return dst }, t0, t0)
 	d := payloads[0].Profiles.Dictionary()
 	a := d.AttributeTable().At(int(d.LocationTable().At(1).AttributeIndices().At(0)))
 	if got := a.Value().Str(); got != "rust" {

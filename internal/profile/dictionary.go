@@ -9,9 +9,9 @@ import (
 )
 
 // Resolver appends the lines of a location to dst, the innermost first, and returns it; nothing if they are not known. The
-// symbol may tell more of the frame's type than was known when it was added (Rust among native code): then that is returned
-// too, otherwise l.Type.
-type Resolver func(dst []unwind.Line, l Location) ([]unwind.Line, FrameType)
+// symbol may tell more of the frame's Type than was known when it was added (Rust among native code), and the Function may be
+// known without a name (InFunction, Into): then it sets those.
+type Resolver func(dst []unwind.Line, l *Location) []unwind.Line
 
 // dictionary holds what a flush writes, every value once: the payloads' dictionaries are subsets of it. Id 0 of every table
 // is the empty value. Ids are given in the order of the builder's tables, so the same samples give the same bytes.
@@ -68,7 +68,7 @@ type location struct {
 
 // keys are the string ids of attribute keys.
 type keys struct {
-	frameType, guessed, mappingFile, threadID, threadName, stopReason int32
+	frameType, guessed, function, mappingFile, threadID, threadName, stopReason int32
 }
 
 // Empty returns profiles without samples.
@@ -103,8 +103,9 @@ func newDictionary(b *Builder) *dictionary {
 		stacks:     newLists[int32](b.stacks.len()),
 	}
 	d.keys = keys{
-		frameType: d.string(attrFrameType), guessed: d.string(AttrGuessed), mappingFile: d.string(AttrMappingFile),
-		threadID: d.string(attrThreadID), threadName: d.string(attrThreadName), stopReason: d.string(AttrStopReason),
+		frameType: d.string(attrFrameType), guessed: d.string(AttrGuessed), function: d.string(AttrFunction),
+		mappingFile: d.string(AttrMappingFile),
+		threadID:    d.string(attrThreadID), threadName: d.string(attrThreadName), stopReason: d.string(AttrStopReason),
 	}
 	return d
 }
@@ -208,7 +209,7 @@ func (d *dictionary) addLocations(locations []Location, resolve Resolver) []int3
 		if l.Symbol != nil {
 			lines[i] = d.addLines(l.Symbol.Lines)
 		} else if resolve != nil {
-			d.lineBuf, l.Type = resolve(d.lineBuf[:0], *l)
+			d.lineBuf = resolve(d.lineBuf[:0], l)
 			lines[i] = d.addLines(d.lineBuf)
 		}
 		if !inMapping(l) {
@@ -293,6 +294,9 @@ func (d *dictionary) addLocation(l *Location, mapping, lines int32) int32 {
 	set := append(d.listBuf[:0], d.attribute(d.keys.frameType, String(clean(string(kind)))))
 	if l.Guessed {
 		set = append(set, d.attribute(d.keys.guessed, Bool(true)))
+	}
+	if lines == 0 && l.InFunction {
+		set = append(set, d.attribute(d.keys.function, Int(int64(l.Address-uint64(l.Into)))))
 	}
 	if mapping == 0 && l.Mapping != nil && l.Mapping.File != "" {
 		set = append(set, d.attribute(d.keys.mappingFile, String(clean(l.Mapping.File))))

@@ -106,7 +106,8 @@ func (w *world) sample() (Origin, *Sample) {
 }
 
 // resolve symbolizes some of the native locations, some with inlined calls.
-func resolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
+func resolve(dst []unwind.Line, l *Location) []unwind.Line {
+	l.InFunction, l.Into = l.Address%2 == 0, uint32(l.Address%256)
 	for i := range l.Address % 4 {
 		f := unwind.Function{Name: fmt.Sprintf("fn%d\xff", l.Address/7), SystemName: fmt.Sprintf("_Zfn%d", l.Address/7)}
 		if l.Address%3 == 0 {
@@ -117,7 +118,7 @@ func resolve(dst []unwind.Line, l Location) ([]unwind.Line, FrameType) {
 		}
 		dst = append(dst, unwind.Line{Function: f, Line: int(l.Address)*int(i) - 1, Column: int(i)})
 	}
-	return dst, l.Type
+	return dst
 }
 
 // marshal marshals a copy, so that p stays as it is.

@@ -25,6 +25,9 @@ const (
 	AttrStopReason = "hostprofiles.stack.stop_reason"
 	// AttrGuessed is true at a location that a frame-pointer step through code without unwind information found.
 	AttrGuessed = "hostprofiles.frame.guessed"
+	// AttrFunction is, at a location without lines, the address (in the file, as the location's) at which the function around it
+	// begins: the samples of one function belong together though nobody knows its name.
+	AttrFunction = "hostprofiles.function.address"
 	// AttrMappingFile is the file of a location that is written without its mapping: because the mapping has no build id,
 	// which the specification forbids, or because the address is not in its range.
 	AttrMappingFile = "hostprofiles.mapping.filename"
@@ -109,6 +112,9 @@ type Location struct {
 	Symbol *Symbol
 	// Guessed: see unwind.FrameGuessed.
 	Guessed bool
+	// InFunction tells that it is known where the function begins that has no lines: Into bytes before Address.
+	InFunction bool
+	Into       uint32
 }
 
 // Link ties a sample to a span; it is none unless both ids are set.

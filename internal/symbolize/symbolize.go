@@ -10,6 +10,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/elfsym"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
@@ -27,6 +28,7 @@ type Symbolizer struct {
 	golang         *gopclntab.Table // nil if it is not Go
 	goFrom, goUpTo unwind.FileAddr
 	symbols        *elfsym.Table
+	functions      *ehframe.Functions
 
 	strings Strings
 
@@ -51,9 +53,10 @@ func New(f *elffile.File) (*Symbolizer, error) {
 	default:
 		goErr = fmt.Errorf("reading Go's pc-line table: %w", goErr)
 	}
-	var err error
+	var err, functionsErr error
 	s.symbols, err = elfsym.Load(f, opts)
-	return s, errors.Join(goErr, err)
+	s.functions, functionsErr = ehframe.NewFunctions(f)
+	return s, errors.Join(goErr, err, functionsErr)
 }
 
 // HasSymbols tells whether Lookup can find anything.
@@ -95,6 +98,12 @@ func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line
 		s.lastKind = KindRust
 	}
 	return s.keep(append(dst, unwind.Line{Function: symbol.Function()}), len(dst))
+}
+
+// Function returns where the function around a begins, for code without a symbol: the address at which its entry in the unwind
+// information does. ok is false if none covers it. An error is one of reading the file.
+func (s *Symbolizer) Function(a unwind.FileAddr) (start unwind.FileAddr, ok bool, err error) {
+	return s.functions.Find(a)
 }
 
 // keep makes the names of the lines from first on the Symbolizer's.

@@ -130,6 +130,8 @@ func ruleOf(key string) (_ rule, known bool) {
 		return rule{str, onSample, nonEmpty}, true
 	case "hostprofiles.frame.guessed":
 		return rule{yes, onLocation, nil}, true
+	case "hostprofiles.function.address":
+		return rule{num, onLocation, nil}, true
 	case "hostprofiles.mapping.filename":
 		return rule{str, onLocation, nonEmpty}, true
 	}

@@ -48,15 +48,17 @@ func valid() pprofile.Profiles {
 	b.Add(cpu, &s)
 	s.Resource = two
 	b.Add(cpu, &s)
-	payloads, _ := b.Flush(func(dst []unwind.Line, l profile.Location) ([]unwind.Line, profile.FrameType) {
+	payloads, _ := b.Flush(func(dst []unwind.Line, l *profile.Location) []unwind.Line {
 		switch l.Address {
 		case 0x1100:
 			dst = append(dst, unwind.Line{Function: unwind.Function{Name: "inline", File: "a.c", StartLine: 1}, Line: 2, Column: 3})
 			fallthrough
 		case 0x1200:
 			dst = append(dst, unwind.Line{Function: unwind.Function{Name: "main", File: "a.c", StartLine: 1}, Line: 5})
+		default:
+			l.InFunction, l.Into = true, 0x10
 		}
-		return dst, l.Type
+		return dst
 	}, start, start.Add(5*time.Second))
 	return payloads[0].Profiles
 }

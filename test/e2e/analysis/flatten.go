@@ -19,7 +19,9 @@ type Frame struct {
 	Address uint64
 	Mapping string // file name of the mapping, or the attribute that stands in for it
 	Guessed bool
-	Lines   []Line // the innermost inlined call first
+	// Function is where the function begins, if it has no name.
+	Function uint64
+	Lines    []Line // the innermost inlined call first
 }
 
 // Name is the name of the physical function, empty if it has none.
@@ -191,6 +193,8 @@ func (f *payload) frame(i int32) Frame {
 			frame.Type = v.Str()
 		case "hostprofiles.frame.guessed":
 			frame.Guessed = v.Bool()
+		case "hostprofiles.function.address":
+			frame.Function = uint64(v.Int())
 		case "hostprofiles.mapping.filename":
 			frame.Mapping = v.Str()
 		}

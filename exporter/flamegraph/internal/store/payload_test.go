@@ -40,14 +40,17 @@ func (p *payload) string(s string) int32 {
 	return i
 }
 
-func (p *payload) attr(key, value string) int32 {
-	i, ok := p.attrs[key+"="+value]
+func (p *payload) attr(key string, value any) int32 {
+	id := fmt.Sprint(key, "=", value)
+	i, ok := p.attrs[id]
 	if !ok {
 		i = int32(p.Dictionary().AttributeTable().Len())
 		kv := p.Dictionary().AttributeTable().AppendEmpty()
 		kv.SetKeyStrindex(p.string(key))
-		kv.Value().SetStr(value)
-		p.attrs[key+"="+value] = i
+		if err := kv.Value().FromRaw(value); err != nil {
+			panic(err)
+		}
+		p.attrs[id] = i
 	}
 	return i
 }

@@ -31,6 +31,7 @@ const (
 const (
 	frameTypeKey   = "profile.frame.type"
 	mappingFileKey = "hostprofiles.mapping.filename"
+	functionKey    = "hostprofiles.function.address"
 )
 
 // reader takes the dictionary of one payload over into tables. What it has taken over is remembered: places hold the index
@@ -318,7 +319,11 @@ func (t *tables) location(l location) uint32 {
 		frames = append(frames, index)
 	}
 	if len(frames) == 0 {
-		index, _ := t.frames.add(frame{mapping: file, frameType: frameType, address: l.address})
+		address := l.address
+		if start, ok := t.number(l.attributes, functionKey); ok {
+			address = start
+		}
+		index, _ := t.frames.add(frame{mapping: file, frameType: frameType, address: address})
 		frames = append(frames, index)
 	}
 	l.frames = t.list(frames)
@@ -337,6 +342,17 @@ func (t *tables) text(list uint32, key string) uint32 {
 		}
 	}
 	return 0
+}
+
+// number finds an attribute that is an integer.
+func (t *tables) number(list uint32, key string) (n uint64, ok bool) {
+	for i := range indices(t.lists.items[list]) {
+		if a := t.attrs.items[i]; t.strings.items[a.key] == key {
+			v := t.values.items[a.value]
+			return v.number, v.kind == valueInt
+		}
+	}
+	return 0, false
 }
 
 // stack returns the node of a stack's innermost location.

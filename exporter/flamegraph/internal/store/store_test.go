@@ -271,6 +271,15 @@ func TestUnnamedCode(t *testing.T) {
 	if name := f.Functions[f.Function[2]].Name; name != "prog+0x1010" {
 		t.Errorf("code without a name is %q", name)
 	}
+	// two addresses of one function, whose start is known, and one of another
+	p = newPayload()
+	for i, text := range []string{"main +x", "main +y", "main +z"} {
+		p.Dictionary().LocationTable().At(int(p.location(text[5:]))).AttributeIndices().Append(p.attr("hostprofiles.function.address", 0x1000+i/2))
+		p.sample(p.process("web", 1), text, "", 1)
+	}
+	if got := show(flame(t, testStore(t, p), Query{}, View{})); got != "all 0 3\n main 0 3\n  prog+0x1000 2 2\n  prog+0x1001 1 1\n" {
+		t.Errorf("got\n%s", got)
+	}
 }
 
 func TestLabels(t *testing.T) {
