@@ -12,25 +12,12 @@ import (
 // gnuDebugData reads the symbols of the ELF file that distributions put, compressed by xz, into .gnu_debugdata of
 // stripped files ("MiniDebugInfo", GDB 16 manual, section 19.5). Of its decompressed bytes only the functions' names stay.
 func (l *loader) gnuDebugData() error {
-	s := l.f.Section(".gnu_debugdata")
-	if s == nil {
-		return nil
-	}
 	budget := l.f.Budget()
-	compressed, err := l.f.SectionData(s, l.opts.MaxDebugData)
-	if err != nil {
-		return err
-	}
-	defer budget.Give(uint64(len(compressed)))
-	data, err := xzDecode(compressed, l.opts.MaxDebugData, budget)
-	if err != nil {
+	inner, data, err := openDebugData(l.f, l.opts.MaxDebugData)
+	if err != nil || data == nil {
 		return err
 	}
 	defer data.release()
-	inner, err := elffile.New(data, data.size)
-	if err != nil {
-		return err
-	}
 	tab, err := sectionTable(inner, elf.SHT_SYMTAB)
 	if err != nil || tab == nil {
 		return err
@@ -49,6 +36,43 @@ func (l *loader) gnuDebugData() error {
 	l.t.debugData = keepNames(l.rows[have:], names)
 	l.t.tabs[sourceDebugData] = stringTable{bytes.NewReader(l.t.debugData), 0, int64(len(l.t.debugData))}
 	return nil
+}
+
+// DebugData decompresses .gnu_debugdata of f into memory and returns the ELF file in it, for those who look for more than
+// symbols there. inner is nil if f has no such section. At most max bytes (0: 16 MiB) are decompressed, and they count in
+// f's Budget, which inner has too, until release is called; inner is of no use then.
+func DebugData(f *elffile.File, max uint64) (inner *elffile.File, release func(), err error) {
+	if max == 0 {
+		max = defaultMaxDebugData
+	}
+	inner, data, err := openDebugData(f, max)
+	if err != nil || data == nil {
+		return nil, func() {}, err
+	}
+	return inner.Within(f.Budget()), data.release, nil
+}
+
+// openDebugData decompresses .gnu_debugdata of f, at most max bytes; both results are nil if there is none.
+func openDebugData(f *elffile.File, max uint64) (*elffile.File, *pieces, error) {
+	s := f.Section(".gnu_debugdata")
+	if s == nil {
+		return nil, nil, nil
+	}
+	compressed, err := f.SectionData(s, max)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := xzDecode(compressed, max, f.Budget())
+	f.Budget().Give(uint64(len(compressed)))
+	if err != nil {
+		return nil, nil, err
+	}
+	inner, err := elffile.New(data, data.size)
+	if err != nil {
+		data.release()
+		return nil, nil, err
+	}
+	return inner, data, nil
 }
 
 // readNames reads a table of names.
