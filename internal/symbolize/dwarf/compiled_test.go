@@ -1,18 +1,16 @@
 package dwarf
 
 import (
-	"debug/elf"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
-	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/symbolizertest"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
@@ -109,31 +107,8 @@ func splitFiles(name, compDir string, _ uint64) (*elffile.File, io.Closer, error
 	return openFile(name)
 }
 
-// symbolNames returns the names, as names.Function makes them, of all symbols for the code around an address.
-func symbolNames(t testing.TB, path string) func(unwind.FileAddr) []string {
-	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	syms, err := f.Symbols()
-	if err != nil {
-		t.Logf("%s: %v", path, err)
-	}
-	syms = slices.DeleteFunc(syms, func(s elf.Symbol) bool { return elf.ST_TYPE(s.Info) != elf.STT_FUNC })
-	sort.Slice(syms, func(i, j int) bool { return syms[i].Value < syms[j].Value })
-	return func(a unwind.FileAddr) (all []string) {
-		i := sort.Search(len(syms), func(i int) bool { return syms[i].Value > uint64(a) })
-		for k := i - 1; k >= 0 && syms[k].Value == syms[i-1].Value; k-- {
-			all = append(all, names.Function(syms[k].Name).Name)
-		}
-		return all
-	}
-}
-
 func TestCompiled(t *testing.T) {
-	unwindtest.Need(t, symbolizer)
+	unwindtest.Need(t, symbolizertest.Tool)
 	for _, p := range programs() {
 		t.Run(p.name, func(t *testing.T) {
 			path := p.build(t)
@@ -153,7 +128,7 @@ func TestCompiled(t *testing.T) {
 				reference = filepath.Join(filepath.Dir(path), p.other)
 			}
 			counts := compare(t, d, reference, addrs, p.symArgs...)
-			t.Logf("%d addresses: %v; %d bytes, %+v", len(addrs), describeCounts(counts), d.Bytes(), d.Stats())
+			t.Logf("%d addresses: %v; %d bytes, %+v", len(addrs), counts, d.Bytes(), d.Stats())
 			if err := d.Problems(); err != nil {
 				t.Error(err)
 			}
@@ -183,14 +158,4 @@ func checkInlined(t testing.TB, d *Data, addrs []unwind.FileAddr) {
 	if deepest < 3 {
 		t.Errorf("chains of %d at most", deepest)
 	}
-}
-
-func describeCounts(counts [unexplained + 1]int) string {
-	var s []string
-	for how, n := range counts {
-		if n > 0 {
-			s = append(s, fmt.Sprintf("%d %v", n, difference(how)))
-		}
-	}
-	return strings.Join(s, ", ")
 }

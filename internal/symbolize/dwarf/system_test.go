@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/symbolizertest"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
@@ -22,9 +23,9 @@ const fullTest = "HOSTPROFILES_TEST_FULL"
 // several files of a package share is in a supplementary file.
 func TestSystem(t *testing.T) {
 	if os.Getenv(fullTest) == "" {
-		t.Skipf("compares with %s at 10,000 addresses for each of some large files; set %s=1 to run it", symbolizer, fullTest)
+		t.Skipf("compares with %s at 10,000 addresses for each of some large files; set %s=1 to run it", symbolizertest.Tool, fullTest)
 	}
-	unwindtest.Need(t, symbolizer)
+	unwindtest.Need(t, symbolizertest.Tool)
 	for _, pattern := range []string{
 		"/lib/*-linux-gnu/libc.so.6", "/lib/*-linux-gnu/libm.so.6", "/lib/*-linux-gnu/ld-linux-*.so.*", "/usr/bin/python3", "/usr/bin/perl",
 	} {
@@ -50,7 +51,7 @@ func TestSystem(t *testing.T) {
 			defer d.Close()
 			addrs := someOf(instructions(t, path), 10000)
 			counts := compare(t, d, debug, addrs)
-			t.Logf("%d addresses: %v; %d bytes, %+v", len(addrs), describeCounts(counts), d.Bytes(), d.Stats())
+			t.Logf("%d addresses: %v; %d bytes, %+v", len(addrs), counts, d.Bytes(), d.Stats())
 			if err := d.Problems(); err != nil {
 				t.Error(err)
 			}
