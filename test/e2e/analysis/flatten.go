@@ -9,8 +9,8 @@ import (
 
 // Line is a function at a place in a frame.
 type Line struct {
-	Name, SystemName, File string
-	Line                   int64
+	Name, SystemName, File  string
+	Line, Column, StartLine int64
 }
 
 // Frame is one physical frame: a location.
@@ -205,7 +205,8 @@ func (f *payload) frame(i int32) Frame {
 	for _, line := range l.Lines().All() {
 		fn := f.dict.FunctionTable().At(int(line.FunctionIndex()))
 		frame.Lines = append(frame.Lines, Line{
-			Name: f.str(fn.NameStrindex()), SystemName: f.str(fn.SystemNameStrindex()), File: f.str(fn.FilenameStrindex()), Line: line.Line(),
+			Name: f.str(fn.NameStrindex()), SystemName: f.str(fn.SystemNameStrindex()), File: f.str(fn.FilenameStrindex()),
+			Line: line.Line(), Column: line.Column(), StartLine: fn.StartLine(),
 		})
 	}
 	f.frames[i] = frame

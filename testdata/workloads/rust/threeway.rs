@@ -1,5 +1,5 @@
 //! threeway burns 60/30/10 % of its CPU at the ends of chains of generic functions and trait objects. See
-//! ../common/hot.h for how the shares are made exact and for the options.
+//! ../common/hot.h for how the shares are made exact and for the options. With --cfg inlined the compiler may inline all.
 
 use std::arch::asm;
 use std::io::Write;
@@ -30,7 +30,7 @@ impl Kind for Ten {
 }
 
 /// The same loop as HOT_LOOP in hot.h: the multiplier's latency is all that counts.
-#[inline(never)]
+#[cfg_attr(not(inlined), inline(never))]
 fn burn<K: Kind>(n: u64) -> u64 {
     let mut x = n;
     let mut i = n;
@@ -51,7 +51,7 @@ trait Run {
 macro_rules! level {
     ($($n:literal => $m:literal),*) => {$(
         impl<K: Kind> Run for Level<K, $n> {
-            #[inline(never)]
+            #[cfg_attr(not(inlined), inline(never))]
             fn run(&self, n: u64) -> u64 {
                 let next: &dyn Run = &Level::<K, $m>(std::marker::PhantomData);
                 keep(next.run(n) ^ (K::ID + $n))
@@ -60,7 +60,7 @@ macro_rules! level {
     )*};
 }
 impl<K: Kind> Run for Level<K, 0> {
-    #[inline(never)]
+    #[cfg_attr(not(inlined), inline(never))]
     fn run(&self, n: u64) -> u64 {
         keep(burn::<K>(n))
     }
@@ -68,22 +68,22 @@ impl<K: Kind> Run for Level<K, 0> {
 level!(1 => 0, 2 => 1, 3 => 2, 4 => 3, 5 => 4, 6 => 5, 7 => 6, 8 => 7, 9 => 8, 10 => 9, 11 => 10);
 
 /// Runs a closure in a frame of its own.
-#[inline(never)]
+#[cfg_attr(not(inlined), inline(never))]
 fn through<F: FnOnce() -> u64>(f: F) -> u64 {
     keep(f())
 }
 
-#[inline(never)]
+#[cfg_attr(not(inlined), inline(never))]
 fn sixty(n: u64) -> u64 {
     keep(Level::<Sixty, 11>(std::marker::PhantomData).run(n))
 }
 
-#[inline(never)]
+#[cfg_attr(not(inlined), inline(never))]
 fn thirty(n: u64) -> u64 {
     keep(through(|| Level::<Thirty, 4>(std::marker::PhantomData).run(n)))
 }
 
-#[inline(never)]
+#[cfg_attr(not(inlined), inline(never))]
 fn ten(n: u64) -> u64 {
     // A panic through three frames now and then, so that samples land in the unwinder too.
     if n & 1 == 1 {

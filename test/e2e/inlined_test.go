@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/symbolizertest"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// TestInlined runs programs of which the compiler has left hardly more than main: every function of their sources is there all
+// the same, with its share. Lines are there from the report on that follows the one with the name, so each program runs
+// twice, and the second run counts.
+func TestInlined(t *testing.T) {
+	var programs []workloads.Built
+	for _, p := range workloads.Inlined() {
+		programs = append(programs, buildProgram(t, p))
+	}
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	warmUp()
+	for _, r := range runAll(programs, 4, time.Second) {
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+	}
+	time.Sleep(4 * time.Second) // what was seen at the end is looked up now
+	results := runAll(programs, 4, truthCPU)
+	all := stop(t, s)
+	for _, r := range results {
+		t.Run(r.built.Name, func(t *testing.T) {
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			judgeInlined(t, r, all.Samples.PID(r.pid))
+		})
+	}
+}
+
+// judgeInlined compares one process's samples with its truth by functions as the source has them.
+func judgeInlined(t *testing.T, r ran, samples analysis.Samples) {
+	t.Helper()
+	delivered(t, r.built.Name, samples.Count(), r.cpu)
+	byFunction, covered, chains, lines := map[string]int{}, 0, 0, 0
+	wrong := map[string]int{}
+	for _, s := range samples {
+		calls := sourceCalls(s)
+		for _, share := range r.built.Truth {
+			if !slices.ContainsFunc(calls, func(c analysis.Line) bool { return workloads.Match(share.Function, c.Name) }) {
+				continue
+			}
+			covered += s.Count
+			byFunction[share.Function] += s.Count
+			if hasChain(calls, share.Chain) {
+				chains += s.Count
+			} else {
+				wrong[describe(calls)] += s.Count
+			}
+			if last := calls[len(calls)-1]; last.File != "" && last.Line > 0 {
+				lines += s.Count
+			}
+			break
+		}
+	}
+	atLeast(t, "samples in the functions that burn", covered, samples.Count(), r.built.Covered)
+	atLeast(t, "stacks with the true chain of calls", chains, covered, 0.995)
+	atLeast(t, "samples whose line is known", lines, covered, 0.999)
+	for _, share := range r.built.Truth {
+		got := float64(byFunction[share.Function]) / float64(max(covered, 1))
+		if got < share.Of-0.03 || got > share.Of+0.03 {
+			t.Errorf("%s has %.1f %%, want %.1f %%", share.Function, 100*got, 100*share.Of)
+		}
+	}
+	t.Logf("%d samples, %d covered, %d with the true chain, by function %v", samples.Count(), covered, chains, byFunction)
+	for i, w := range slices.Sorted(maps.Keys(wrong)) {
+		if i < 5 {
+			t.Logf("%d x wrong chain: %s", wrong[w], w)
+		}
+	}
+}
+
+// sourceCalls are the calls of a sample's user stack as the source has them, main's callers first.
+func sourceCalls(s analysis.Sample) (calls []analysis.Line) {
+	user := s.User()
+	for i := len(user) - 1; i >= 0; i-- {
+		for k := len(user[i].Lines) - 1; k >= 0; k-- {
+			calls = append(calls, user[i].Lines[k])
+		}
+	}
+	return calls
+}
+
+func describe(calls []analysis.Line) string {
+	var names []string
+	for _, c := range calls {
+		names = append(names, fmt.Sprintf("%s:%d", c.Name, c.Line))
+	}
+	return strings.Join(names, " ")
+}
+
+// hasChain tells whether the chain is found in the calls, one right after the other but for workloads.Any.
+func hasChain(calls []analysis.Line, chain []string) bool {
+	for i := range calls {
+		if matches(calls[i:], chain) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(calls []analysis.Line, chain []string) bool {
+	switch {
+	case len(chain) == 0:
+		return true
+	case chain[0] == workloads.Any:
+		return matches(calls, chain[1:]) || len(calls) > 0 && matches(calls[1:], chain)
+	}
+	return len(calls) > 0 && workloads.Match(chain[0], calls[0].Name) && matches(calls[1:], chain[1:])
+}
+
+// leastAddresses is how many different addresses the comparison needs.
+const leastAddresses = 10_000
+
+// TestSampledLines compares the lines of all sampled addresses, in programs with much inlined code, with what
+// llvm-symbolizer says of them.
+func TestSampledLines(t *testing.T) {
+	unwindtest.Need(t, symbolizertest.Tool)
+	programs := []workloads.Built{buildProgram(t, workloads.Many())}
+	for _, p := range workloads.Inlined() {
+		if !strings.HasPrefix(p.Name, "inlined-debuglink") {
+			programs = append(programs, buildProgram(t, p))
+		}
+	}
+	s := start(t, harness.Options{Keep: ours(cache(t)), Frequency: 4999})
+	warmUp()
+	var rounds []uint64 // when each began, Unix time in ns
+	for range 3 {
+		rounds = append(rounds, uint64(time.Now().UnixNano()))
+		for _, r := range runAll(append(programs, programs[0]), 3, 3*time.Second) {
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+		}
+		time.Sleep(4 * time.Second)
+	}
+	all := stop(t, s)
+	addresses, explained := 0, 0
+	for _, b := range programs {
+		file := all.Samples.Where(func(s analysis.Sample) bool { return s.Executable == b.Path })
+		addrs, answers := sampledLines(b.Path, file, rounds)
+		if len(addrs) == 0 {
+			t.Errorf("%s: nothing was sampled", b.Name)
+			continue
+		}
+		counts, wrong := symbolizertest.Compare(t, b.Path, addrs, answers, symbolizertest.Options{})
+		t.Logf("%s: %d addresses: %v", b.Name, len(addrs), counts)
+		for _, w := range wrong {
+			t.Log(w)
+		}
+		addresses += len(addrs)
+		explained += len(addrs) - counts.Unexplained()
+	}
+	atLeast(t, "addresses with the reference's chain and lines", explained, addresses, 0.999)
+	if addresses < leastAddresses {
+		t.Errorf("%d addresses, too few to tell", addresses)
+	}
+}
+
+// sampledLines returns the addresses of a file that were sampled in more than one round, with the last answer to each: in the
+// first round it may be only a name.
+func sampledLines(path string, samples analysis.Samples, rounds []uint64) (addrs []unwind.FileAddr, answers []symbolizertest.Answer) {
+	type seen struct {
+		round int
+		again bool
+		lines []unwind.Line
+	}
+	known := map[unwind.FileAddr]*seen{}
+	slices.SortStableFunc(samples, func(a, b analysis.Sample) int { return cmp.Compare(a.First, b.First) })
+	for _, s := range samples {
+		round, _ := slices.BinarySearch(rounds, s.First)
+		for _, f := range s.User() {
+			if f.Mapping != path {
+				continue
+			}
+			a := unwind.FileAddr(f.Address)
+			k := known[a]
+			if k == nil {
+				k = &seen{round: round}
+				known[a] = k
+			}
+			if round > k.round {
+				k.again, k.lines = true, asLines(f.Lines)
+			}
+		}
+	}
+	maps.DeleteFunc(known, func(_ unwind.FileAddr, k *seen) bool { return !k.again })
+	addrs = slices.Sorted(maps.Keys(known))
+	for _, a := range addrs {
+		answers = append(answers, symbolizertest.Answer{Lines: known[a].lines, Outside: len(known[a].lines) == 0})
+	}
+	return addrs, answers
+}
+
+func asLines(from []analysis.Line) (lines []unwind.Line) {
+	for _, l := range from {
+		lines = append(lines, unwind.Line{
+			Function: unwind.Function{Name: l.Name, SystemName: l.SystemName, File: l.File, StartLine: int(l.StartLine)},
+			Line:     int(l.Line), Column: int(l.Column),
+		})
+	}
+	return lines
+}

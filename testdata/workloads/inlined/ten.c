@@ -1,0 +1,18 @@
+#include "../common/hot.h"
+#include "chain.h"
+
+uint64_t thirty(uint64_t n)
+{
+	return thirty_middle(n) + 2;
+}
+
+static uint64_t hot_ten(uint64_t n)
+{
+	HOT_LOOP(n);
+	return n;
+}
+
+uint64_t ten(uint64_t n)
+{
+	return hot_ten(n) + 1;
+}
