@@ -39,7 +39,7 @@ func mapFile(t *testing.T, path string) process.MmapInfo {
 	panic("unreachable")
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, bytes.Repeat([]byte(text), 4096/len(text)+1), 0o755); err != nil {
 		t.Fatal(err)
