@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pprofile"
 
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -78,13 +79,14 @@ type Stats struct {
 	TableTime     time.Duration              // spent building tables
 	SymbolHits    uint64                     // (executable, address) found in the cache
 	SymbolMisses  uint64
-	SymbolErrors  uint64           // executables whose symbols could not be read, or not all
-	DebugErrors   uint64           // batches of look-ups in debug information that failed, in whole or in part
-	SidebandLost  uint64           // mapping and process records that the kernel dropped
-	WorkerTimeout uint64           // reads from targets that passed their deadline
-	WorkerPanics  uint64           // reads from targets that ended in a panic
-	WorkerRefused [Refusals]uint64 // reads from targets that were not tried
-	UserWalks     uint64           // samples whose walk was finished in user space
+	SymbolErrors  uint64                    // executables whose symbols could not be read, or not all
+	DebugInfo     [debugfile.Sources]uint64 // executables whose debug information was looked for, by where it was found
+	DebugErrors   uint64                    // batches of look-ups in debug information that failed, in whole or in part
+	SidebandLost  uint64                    // mapping and process records that the kernel dropped
+	WorkerTimeout uint64                    // reads from targets that passed their deadline
+	WorkerPanics  uint64                    // reads from targets that ended in a panic
+	WorkerRefused [Refusals]uint64          // reads from targets that were not tried
+	UserWalks     uint64                    // samples whose walk was finished in user space
 
 	// Current.
 	MapBytes      uint64 // kernel memory of BPF maps and perf rings

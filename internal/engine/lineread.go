@@ -7,7 +7,10 @@ import (
 	"io"
 	"slices"
 
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/dwarf"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -37,19 +40,23 @@ func newDebugLimits(memoryBytes uint64) *debugLimits {
 
 // openDebug is debug information that can be asked again.
 type openDebug struct {
-	data  *dwarf.Data
-	files io.Closer // nil if it is the executable itself
+	data  *dwarf.Data // nil if it could not be opened
+	found *debugfile.Found
+	roots []io.Closer
 	bytes int
 	ctx   context.Context // of the job that uses it
 }
 
-// Close closes the files.
+// Close closes the files, the executable's own excepted.
 func (o *openDebug) Close() error {
-	o.data.Close()
-	if o.files == nil {
-		return nil
+	if o.data != nil {
+		o.data.Close()
 	}
-	return o.files.Close()
+	err := o.found.Close()
+	for _, r := range o.roots {
+		err = errors.Join(err, r.Close())
+	}
+	return err
 }
 
 // foundLine is what is known of an address now.
@@ -61,10 +68,14 @@ type foundLine struct {
 // lineResult is a job's.
 type lineResult struct {
 	found  []foundLine
-	open   *openDebug // nil if it was closed
-	absent bool       // there is no debug information
-	failed error      // why not all addresses were asked for, or some not answered
-	read   int        // bytes, about, that became garbage
+	open   *openDebug       // nil if it was closed
+	opened bool             // in this job
+	source debugfile.Source // then: where it was found
+	files  string           // and the files, for the log
+	wanted []string         // build ids of files that are missing
+	absent bool             // there is no debug information
+	failed error            // why not all addresses were asked for, or some not answered
+	read   int              // bytes, about, that became garbage
 }
 
 // Close drops a result that came too late.
@@ -78,10 +89,19 @@ func (r *lineResult) Close() error {
 // lineReader looks a batch of addresses up, on a worker.
 type lineReader struct {
 	limits  *debugLimits
+	proc    rootOpener
+	pids    []uint32 // processes that have mapped the file: theirs are the roots that are looked into
+	fetcher debugfile.Fetcher
 	elf     *elffile.File
 	path    string
 	open    *openDebug
 	strings *symbolize.Strings
+}
+
+// rootOpener opens the roots of processes.
+type rootOpener interface {
+	OpenRoot(pid uint32) (*procfs.Root, error)
+	OpenHostRoot(dir string) (*procfs.Root, error)
 }
 
 func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineResult, error) {
@@ -92,18 +112,18 @@ func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineRe
 	defer release()
 	r := &lineResult{found: make([]foundLine, len(batch))}
 	if l.open == nil {
-		if err := l.find(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil, err
-			}
-			r.absent = errors.Is(err, dwarf.ErrNoDWARF)
-			r.failed = err
+		r.opened = true
+		err := l.find(ctx, r)
+		if ctx.Err() != nil {
+			return nil, errors.Join(err, l.close())
+		}
+		if r.failed = err; l.open == nil {
 			return r, nil
 		}
 	}
 	l.open.ctx = ctx
 	before := l.open.data.Stats().BytesRead
-	r.failed = l.lookUp(batch, r.found)
+	r.failed = errors.Join(r.failed, l.lookUp(batch, r.found))
 	r.read = int(l.open.data.Stats().BytesRead - before)
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("looking up lines of %s: %w", l.path, err), l.close())
@@ -127,19 +147,55 @@ func (l *lineReader) close() error {
 	return err
 }
 
-// find opens the debug information.
-func (l *lineReader) find(ctx context.Context) error {
-	l.open = &openDebug{ctx: ctx}
-	open := l.open
-	data, err := dwarf.Open(l.elf.Within(elffile.NewBudget(l.path, l.limits.working)), dwarf.Options{
-		Stop: func() error { return open.ctx.Err() },
-	})
-	if err != nil {
-		l.open = nil
-		return fmt.Errorf("opening the debug information of %s: %w", l.path, err)
+// find opens the debug information. If that cannot be, nothing is open. The error says what is missing, of it or of a part.
+func (l *lineReader) find(ctx context.Context, r *lineResult) error {
+	open := &openDebug{ctx: ctx}
+	roots := l.roots(open)
+	budget := elffile.NewBudget(l.path, l.limits.working)
+	found, missing := debugfile.Find(ctx, l.elf.Within(budget), process.Undeleted(l.path), debugfile.Options{Roots: roots, Fetcher: l.fetcher})
+	open.found, r.source, r.files, r.wanted = found, found.Source, found.String(), found.Wanted
+	if found.Debug == nil {
+		r.absent = errors.Is(missing, debugfile.ErrNotFound)
+		return errors.Join(missing, open.Close())
 	}
-	l.open.data = data
-	return nil
+	options := found.Options
+	options.Stop = func() error { return open.ctx.Err() }
+	data, err := dwarf.Open(found.Debug.Within(budget), options)
+	if err != nil {
+		r.absent = errors.Is(err, dwarf.ErrNoDWARF)
+		return errors.Join(fmt.Errorf("opening the debug information of %s, %s: %w", l.path, found, err), open.Close())
+	}
+	open.data, l.open = data, open
+	return missing
+}
+
+// initPID has the host's root where the collector sees the host's processes, as in a container with hostPID.
+const initPID = 1
+
+// roots opens the roots to look into: a process's, then the host's, then the collector's own.
+func (l *lineReader) roots(open *openDebug) (roots []debugfile.Root) {
+	add := func(r *procfs.Root, err error) bool {
+		if err != nil {
+			return false // gone, or not permitted: others may be
+		}
+		for _, other := range open.roots {
+			if r.Same(other.(*procfs.Root)) {
+				_ = r.Close() // a reference only
+				return true
+			}
+		}
+		open.roots = append(open.roots, r)
+		roots = append(roots, r)
+		return true
+	}
+	for _, pid := range l.pids {
+		if add(l.proc.OpenRoot(pid)) {
+			break
+		}
+	}
+	add(l.proc.OpenRoot(initPID))
+	add(l.proc.OpenHostRoot("/"))
+	return roots
 }
 
 // lookUp fills in found. The error is the last of those that left addresses unasked, or without an answer.

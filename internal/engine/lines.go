@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.uber.org/zap"
 
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
@@ -109,7 +111,12 @@ func (e *Engine) startLineJob(w wanting) {
 		d.open = nil
 	}
 	d.running = true
-	r := &lineReader{limits: e.debugLimits, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings}
+	r := &lineReader{
+		limits: e.debugLimits, proc: e.proc, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
+	}
+	for _, c := range w.x.File.Candidates() {
+		r.pids = append(r.pids, c.PID)
+	}
 	e.jobs.submit(aboutLines(w.payload.serial, w.x.File), linesTimeout,
 		func(ctx context.Context) (any, error) { return r.read(ctx, batch) },
 		func(v any, err error) {
@@ -134,13 +141,21 @@ func (e *Engine) startLineJob(w wanting) {
 func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 	d, xs := w.payload.debug, w.payload.symbols
 	xs.foundLines(batch, r.found)
+	if r.opened {
+		e.count.DebugInfo[r.source]++
+		e.log.Debug("looking for debug information", zapFile(w.x), zap.String("found", r.files))
+	}
 	switch {
 	case r.absent:
 		d.retry = e.ticks + linesAbsentTicks
 	case r.failed != nil:
-		d.retry = e.ticks + linesRetryTicks
 		e.count.DebugErrors++
+	}
+	if r.failed != nil {
 		e.log.Debug("reading debug information", zapFile(w.x), zapError(r.failed))
+	}
+	if !r.absent && r.open == nil && r.opened && !someAsked(r.found) {
+		d.retry = e.ticks + linesRetryTicks // it is there, and of no use
 	}
 	if e.ticks < d.retry {
 		xs.linesLater(d.wanted)
@@ -156,6 +171,11 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 		}
 	}
 	e.setBytes(w)
+}
+
+// someAsked tells whether a batch got anywhere.
+func someAsked(found []foundLine) bool {
+	return slices.ContainsFunc(found, func(f foundLine) bool { return f.asked })
 }
 
 // setBytes tells the executables' owner what one takes.
