@@ -52,6 +52,7 @@ test                /usr/include/stdlib.h         libc6-dev
 debug               /usr/share/doc/libc6-dbg      libc6-dbg
 debug               /usr/bin/python3-dbg          python3-dbg
 debug               /usr/bin/debugperl            perl-debug
+debug               debuginfod                    debuginfod
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

@@ -12,8 +12,8 @@
 //
 // Names come from the file, which is hostile: they become clean absolute paths, and a Root keeps them below itself.
 //
-// The places are those of the GDB 16 manual, section 19.3 "Debugging Information in Separate Files"; the layouts of the
-// links are those of binutils 2.44 (bfd/opncls.c), of the manual of dwz 0.15 and of DWARF 5, section 7.3.6.
+// The places, and the layouts of .gnu_debuglink and .gnu_debugaltlink, are those of the GDB 13 manual, section "Debugging
+// Information in Separate Files", and of dwz 0.15; that of .debug_sup is DWARF 5's, section 7.3.6.
 package debugfile
 
 import (

@@ -8,7 +8,8 @@
 // for a while, longer each time; what is not there is not asked for again for a while; and nothing is used whose own build id
 // is not the one that was asked for. All of this is for the background: Debuginfo waits for the network, CachedOnly does not.
 //
-// The protocol is that of elfutils 0.192: debuginfod(8), section WEBAPI, and debuginfod-client-config(7).
+// The protocol is that of elfutils 0.188: debuginfod(8), section WEBAPI, and debuginfod-client-config(7); that a server answers
+// 406 to what is larger than X-DEBUGINFOD-MAXSIZE is of its bug 27982.
 package debuginfod
 
 import (

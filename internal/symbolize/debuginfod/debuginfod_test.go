@@ -83,29 +83,32 @@ func TestEncodings(t *testing.T) {
 		default:
 			b.Write(body)
 		}
-		cut := 0
-		s.answers(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-				t.Errorf("%v", r.Header)
-			}
-			w.Header().Set("Content-Encoding", encoding)
-			w.Header().Set("X-DEBUGINFOD-SIZE", fmt.Sprint(len(body)))
-			_, _ = w.Write(b.Bytes()[:b.Len()-cut]) // the client may have gone
-		})
+		send := func(b []byte) {
+			s.answers(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+					t.Errorf("%v", r.Header)
+				}
+				w.Header().Set("Content-Encoding", encoding)
+				w.Header().Set("X-DEBUGINFOD-SIZE", fmt.Sprint(len(body)))
+				_, _ = w.Write(b) // the client may have gone
+			})
+		}
+		send(b.Bytes())
 		if encoding == "br" || strings.Contains(encoding, ",") {
 			refused(t, client(t, Options{}, s), id, encoded)
 			continue
 		}
 		wantContent(t, client(t, Options{}, s), id, body)
-		cut = 1000
+		send(b.Bytes()[:b.Len()-1000])
 		refused(t, client(t, Options{}, s), id, truncated)
 		if encoding == "identity" {
 			continue
 		}
-		cut = 0
+		send(b.Bytes())
 		refused(t, client(t, Options{MaxFile: 100 << 10}, s), id, tooLarge)
-		b.Bytes()[b.Len()/2] ^= 0xff
-		b.Bytes()[b.Len()/2+1] ^= 0xff
+		damaged := bytes.Clone(b.Bytes())
+		damaged[len(damaged)/2] ^= 0xff
+		send(damaged)
 		refused(t, client(t, Options{}, s), id, encoded)
 	}
 }
@@ -150,7 +153,7 @@ func TestLies(t *testing.T) {
 		want   Reason
 	}{
 		"another file":          {send(other, ""), wrongID},
-		"no build id":           {send(bytes.Replace(body, []byte("GNU\x00"), []byte("XXX\x00"), 1), ""), wrongID},
+		"no build id":           {send(bytes.Replace(body, []byte("GNU\x00"), []byte("ABC\x00"), 1), ""), wrongID},
 		"no ELF file":           {send([]byte("<html>please log in</html>"), ""), wrongID},
 		"nothing":               {send(nil, ""), wrongID},
 		"more than announced":   {send(body, "1000"), truncated},
