@@ -254,8 +254,8 @@ func (xs *executableSymbols) foundLines(batch []unwind.FileAddr, found []foundLi
 	}
 }
 
-// withName gives a function that debug information knows no name of, as it is with assembly, the name of the symbol. Without
-// any name there is nothing to show.
+// withName gives a function that debug information knows no name of, as it is with assembly, the name of the symbol. Calls of
+// functions without any name are left out: there is nothing to show.
 func withName(lines, symbol []unwind.Line) []unwind.Line {
 	if len(lines) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func withName(lines, symbol []unwind.Line) []unwind.Line {
 	if outer.Name == "" {
 		return nil
 	}
-	return lines
+	return slices.DeleteFunc(lines, func(l unwind.Line) bool { return l.Function.Name == "" })
 }
 
 // kindOf is the kind of a frame with lines: without a symbol its name tells.

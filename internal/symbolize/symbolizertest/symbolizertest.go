@@ -72,12 +72,13 @@ const (
 	alias                   // it has another symbol's name for the same code, as of C1 and C2 constructors
 	qualified               // DWARF has no linkage name: it has the plain name, without the namespaces
 	supplement              // it does not read supplementary files: the name is there
+	linkage                 // it has another symbol's name for code of the procedure linkage table
 	folded                  // it has the symbol's name, which is that of another function with the same code
 	unexplained
 )
 
 func (d difference) String() string {
-	return [...]string{"same", "without DWARF function", "clone", "alias", "qualified", "supplement", "folded", "unexplained"}[d]
+	return [...]string{"same", "without DWARF function", "clone", "alias", "qualified", "supplement", "linkage table", "folded", "unexplained"}[d]
 }
 
 // differ compares our lines for an address with those of llvm-symbolizer. symbols has the names of the symbol table for
@@ -92,6 +93,9 @@ func differ(got Answer, want answer, symbols func(unwind.FileAddr) []string) dif
 	}
 	if len(lines) != len(want.Symbol) {
 		return unexplained
+	}
+	if len(lines) == 1 && strings.HasSuffix(lines[0].Function.Name, "@plt") && want.Symbol[0].Line == 0 {
+		return linkage
 	}
 	worst := same
 	for i, l := range lines {

@@ -28,7 +28,7 @@ func Inlined() []Program {
 		}
 		return p
 	}
-	split := of("inlined-split", c, "gcc -g -O3 -flto -gsplit-dwarf -gdwarf-5 "+cSources)
+	split := of("inlined-split", c, "gcc -g -O3 -gsplit-dwarf -gdwarf-5 {src}/inlined/all.c")
 	split.steps[0].dir = "{out}" // where the .dwo files go
 	separate := of("inlined-debuglink", c, "gcc -g -gdwarf-4 -O3 -flto "+cSources)
 	separate.steps = append(separate.steps,

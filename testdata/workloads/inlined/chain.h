@@ -1,5 +1,6 @@
 // chain.h: every level of the chains is a function of its own in the source, and most are in other files than their callers.
-// The compiler is free to inline all of them, and with link-time optimization it does.
+// The compiler is free to inline all of them, and with link-time optimization it does. Each adds another number, or GCC would
+// make one of equal ones.
 #ifndef CHAIN_H
 #define CHAIN_H
 

@@ -3,16 +3,16 @@
 
 uint64_t thirty(uint64_t n)
 {
-	return thirty_middle(n) + 2;
+	return thirty_middle(n) + 32;
 }
 
 static uint64_t hot_ten(uint64_t n)
 {
 	HOT_LOOP(n);
-	return n;
+	return n + 10;
 }
 
 uint64_t ten(uint64_t n)
 {
-	return hot_ten(n) + 1;
+	return hot_ten(n) + 11;
 }

@@ -172,9 +172,9 @@ int main(int argc, char **argv)
 	hot_parse(&h, argc, argv, 0);
 	hot_ready();
 	do {
-		sum += all<uint64_t>(std::make_integer_sequence<int, 10>());
-		sum += all<std::string>(std::make_integer_sequence<int, 10>());
-		sum += all<int>(std::make_integer_sequence<int, 4>());
+		sum += all<uint64_t>(std::make_integer_sequence<int, 22>());
+		sum += all<std::string>(std::make_integer_sequence<int, 22>());
+		sum += all<int>(std::make_integer_sequence<int, 16>());
 		KEEP(sum);
 		h.rounds++;
 	} while (hot_running(&h));
