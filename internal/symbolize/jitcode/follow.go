@@ -22,6 +22,7 @@ type Follower struct {
 	off  int64 // all before was read
 	head []byte
 	tail []byte
+	end  int64 // of tail
 }
 
 const sampleBytes = 64 // of head and tail
@@ -59,7 +60,7 @@ func (f *Follower) sameBytes(r io.ReaderAt) (bool, error) {
 	for _, known := range []struct {
 		bytes []byte
 		at    int64
-	}{{f.head, 0}, {f.tail, f.off - int64(len(f.tail))}} {
+	}{{f.head, 0}, {f.tail, f.end - int64(len(f.tail))}} {
 		now, err := readAt(r, b[:len(known.bytes)], known.at)
 		if err != nil || !bytes.Equal(now, known.bytes) {
 			return false, err
@@ -79,7 +80,7 @@ func (f *Follower) End(r io.ReaderAt) error {
 	if err != nil {
 		return err
 	}
-	f.head, f.tail = head, tail
+	f.head, f.tail, f.end = head, tail, f.off
 	return nil
 }
 

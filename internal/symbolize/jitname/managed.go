@@ -46,7 +46,7 @@ func java(raw string) (parsed, bool) {
 			return parsed{name: strings.ReplaceAll(class, "/", ".") + "." + method, kind: KindJVM}, true
 		}
 	}
-	// JDK 25 cuts long lines, so that the closing parenthesis may be missing.
+	// The closing parenthesis may be missing: long names are cut.
 	result, rest, ok := strings.Cut(raw, " ")
 	open := strings.IndexByte(rest, '(')
 	if !ok || open <= 0 || !javaType(result) {
