@@ -206,5 +206,23 @@ func (r *ranges) each(f func(span)) {
 }
 
 func (r *ranges) bytes() int {
-	return len(r.chunks)*chunkSpans*spanBytes + cap(r.chunks)*24 + cap(r.first)*8
+	return len(r.chunks)*chunkSpans*spanBytes + cap(r.chunks)*indexChunks + cap(r.first)*indexFirst
+}
+
+// What a chunk takes in the two indexes, in bytes.
+const (
+	indexChunks = 24
+	indexFirst  = 8
+)
+
+// indexGrowth is by how much bytes grows at most for one or two chunks more, but for those: append doubles at most.
+func (r *ranges) indexGrowth() int {
+	n := 0
+	if len(r.chunks)+2 > cap(r.chunks) {
+		n += max(cap(r.chunks), 8) * indexChunks
+	}
+	if len(r.first)+2 > cap(r.first) {
+		n += max(cap(r.first), 8) * indexFirst
+	}
+	return n
 }

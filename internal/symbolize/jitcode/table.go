@@ -5,18 +5,17 @@
 // still; newer records take ranges from older ones, since code is freed and its place used again.
 package jitcode
 
-// The sizes that a Table keeps for what it was given, as shares of its limit. A function takes 12 bytes and its record,
-// and each of its spans 16 bytes in chunks that are at least half full on average: a limit of 64 MiB is 524,288 functions
-// with 1,048,576 spans and 30 MiB of records (60 bytes each).
+// What a Table holds: a function takes 12 bytes and its record, and each of its spans 16 bytes in chunks that are at least
+// half full on average. A limit of 64 MiB is at most 524,288 functions with 1,048,576 spans; 500,000 functions of one span
+// each have room for records of 90 bytes.
 const (
 	// MinLimit is the smallest limit in bytes that makes sense: a few thousand functions.
 	MinLimit = 1 << 20
 	// limitPerFunction: the whole limit in bytes for one function.
-	limitPerFunction  = 128
-	spansPerFunction  = 2
-	entryBytes        = 12
-	reservePerRecords = 32 // one part of so many of the limit is for what is not counted below
-
+	limitPerFunction = 128
+	spansPerFunction = 2
+	entryBytes       = 12
+	chunkBytes       = chunkSpans * spanBytes
 	// longRecord is when a record counts twice: it can leave as much of the block before it unused.
 	longRecord = blockBytes / 16
 )
@@ -47,19 +46,13 @@ type Table struct {
 	dropped uint64
 }
 
-type limits struct{ functions, spans, chunks, blocks int }
+type limits struct{ bytes, functions, spans int }
 
 // NewTable returns an empty table that takes at most limit bytes, or MinLimit if that is more.
 func NewTable(limit int) *Table {
 	limit = max(limit, MinLimit)
 	functions := limit / limitPerFunction
-	spans := functions * spansPerFunction
-	return &Table{limit: limits{
-		functions: functions,
-		spans:     spans,
-		chunks:    spans * 3 / 2 / chunkSpans,
-		blocks:    (limit/2 - limit/reservePerRecords) / blockBytes,
-	}}
+	return &Table{limit: limits{bytes: limit, functions: functions, spans: functions * spansPerFunction}}
 }
 
 // Add makes the record, of at most MaxRecord bytes, the one of size bytes of code from start on, and returns its number,
@@ -138,17 +131,11 @@ func (t *Table) Bytes() int {
 // Clear forgets everything but the count of what was dropped.
 func (t *Table) Clear() { *t = Table{limit: t.limit, dropped: t.dropped} }
 
-// crowded tells that one span more may pass a limit.
-func (t *Table) crowded() bool {
-	return t.ranges.n+2 > t.limit.spans || len(t.ranges.chunks)+2 > t.limit.chunks
-}
-
 // Room sees to it that one more Add of a record so long, or one Move, passes no limit, whatever it overlaps.
 func (t *Table) Room(record int) {
 	const few = 1024
 	dead := len(t.entries) - t.alive
-	full := len(t.entries) >= t.limit.functions || t.crowded() ||
-		len(t.records.blocks) >= t.limit.blocks && !t.fits(record)
+	full := len(t.entries) >= t.limit.functions || t.ranges.n+2 > t.limit.spans || t.Bytes()+t.growth(record) > t.limit.bytes
 	if full || dead > t.alive+few {
 		t.sweep()
 	}
@@ -157,14 +144,23 @@ func (t *Table) Room(record int) {
 	}
 }
 
-func (t *Table) fits(record int) bool {
-	last := t.records.blocks[len(t.records.blocks)-1]
-	return len(last)+record <= blockBytes
+// growth is what one more record and two more spans take at most.
+func (t *Table) growth(record int) int {
+	n := 2*chunkBytes + t.ranges.indexGrowth()
+	if last := len(t.records.blocks) - 1; last < 0 || len(t.records.blocks[last])+record > blockBytes {
+		n += blockBytes
+	}
+	if len(t.entries) == cap(t.entries) {
+		n += (t.grown() - cap(t.entries)) * entryBytes
+	}
+	return n
 }
 
-// grow makes the entries' array larger by half, but not larger than ever used.
+// grown is how many entries there is room for after grow: more by half, but not more than there can be.
+func (t *Table) grown() int { return min(max(64, len(t.entries)*3/2), t.limit.functions) }
+
 func (t *Table) grow() {
-	entries := make([]entry, len(t.entries), min(max(64, len(t.entries)*3/2), t.limit.functions))
+	entries := make([]entry, len(t.entries), t.grown())
 	copy(entries, t.entries)
 	t.entries = entries
 }
@@ -204,7 +200,8 @@ func (t *Table) choose() {
 		}
 	}
 	tooMuch := func() bool {
-		return functions > t.limit.functions*7/8 || spans > t.limit.spans*7/8 || bytes > t.limit.blocks*blockBytes*3/4
+		return functions > t.limit.functions*7/8 || spans > t.limit.spans*7/8 ||
+			cap(t.entries)*entryBytes+spans*spanBytes*3/2+bytes*16/15 > t.limit.bytes*3/4
 	}
 	for _, sparesUsed := range []bool{true, false} {
 		for i := range t.entries {

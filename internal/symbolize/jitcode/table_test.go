@@ -194,7 +194,7 @@ func TestTableRewritten(t *testing.T) {
 
 func filled(n uint64) *Table {
 	tab := NewTable(64 << 20)
-	record := []byte("LazyCompile:*processTicksAndRejections node:internal/process/task_queues:67:35")[:60]
+	record := []byte("LazyCompile:*processTicksAndRejections node:internal/process/task_queues:67:35")
 	for i := range n {
 		tab.Add(i*64, 64, record)
 	}
