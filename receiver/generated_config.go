@@ -8,6 +8,46 @@ import (
 	"time"
 )
 
+// DebuginfodConfig debug information from debuginfod servers, for executables that have none on this host. Servers learn which executables run here.
+type DebuginfodConfig struct {
+	// Where files are kept. Empty means hostprofiles/debuginfod in the user's cache directory, or in /var/cache where there is none.
+	CacheDir string `mapstructure:"cache_dir,omitempty"`
+	// Bound of the cache directory, in MiB; what was used least goes first. From 64 up.
+	CacheMib int `mapstructure:"cache_mib"`
+	// Whether to ask servers.
+	Enabled bool `mapstructure:"enabled"`
+	// Bound of one download. From 1s up.
+	Timeout time.Duration `mapstructure:"timeout"`
+	// The servers (http, https or file), asked in this order. Empty means those of the environment variable DEBUGINFOD_URLS.
+	Urls []string `mapstructure:"urls,omitempty"`
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// Validate validates the DebuginfodConfig fields according to schema annotations.
+func (c *DebuginfodConfig) Validate() error {
+	var err error
+
+	if c.CacheMib < 64 {
+		err = errors.Join(err, errors.New("cache_mib value must be greater than or equal to 64"))
+	}
+
+	if inner_err := validateDebuginfodTimeout(c.Timeout); inner_err != nil {
+		err = errors.Join(err, inner_err)
+	}
+
+	return err
+}
+
+// NewDefaultDebuginfodConfig returns a new DebuginfodConfig with default values consistent with the annotations in the schema.
+func NewDefaultDebuginfodConfig() DebuginfodConfig {
+	return DebuginfodConfig{
+		CacheMib: 4096,
+		Enabled:  false,
+		Timeout:  15 * time.Minute,
+	}
+}
+
 // LimitsConfig bounds of what the receiver takes.
 type LimitsConfig struct {
 	// Budget of the Go heap and the kernel's maps together, in MiB. From 32 to 65536.
@@ -78,8 +118,12 @@ func NewDefaultOnCPUConfig() OnCPUConfig {
 
 // SymbolizationConfig naming of functions on the host.
 type SymbolizationConfig struct {
+	// Debug information from debuginfod servers, for executables that have none on this host. Servers learn which executables run here.
+	Debuginfod DebuginfodConfig `mapstructure:"debuginfod"`
 	// Name the functions of native code from symbol tables; off leaves addresses and build ids for the backend.
 	Enabled bool `mapstructure:"enabled"`
+	// Look up source lines and inlined calls of native code in debug information, in the background; the report after the first has them. Nothing is looked up if enabled is false.
+	SourceLines bool `mapstructure:"source_lines"`
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
@@ -87,7 +131,9 @@ type SymbolizationConfig struct {
 // NewDefaultSymbolizationConfig returns a new SymbolizationConfig with default values consistent with the annotations in the schema.
 func NewDefaultSymbolizationConfig() SymbolizationConfig {
 	return SymbolizationConfig{
-		Enabled: true,
+		Debuginfod:  NewDefaultDebuginfodConfig(),
+		Enabled:     true,
+		SourceLines: true,
 	}
 }
 
@@ -128,7 +174,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	var err error
 
-	if inner_err := validateTriggers(c); inner_err != nil {
+	if inner_err := validateWhole(c); inner_err != nil {
 		err = errors.Join(err, inner_err)
 	}
 

@@ -34,6 +34,19 @@ func TestConfigValidate_MaximumMaxFrames(t *testing.T) {
 	require.ErrorContains(t, cfg.Validate(), "max_frames value must be less than or equal to 1024")
 }
 
+func TestDebuginfodConfigValidate_DefaultValid(t *testing.T) {
+	cfg := NewDefaultDebuginfodConfig()
+
+	require.NoError(t, cfg.Validate())
+}
+
+func TestDebuginfodConfigValidate_MinimumCacheMib(t *testing.T) {
+	cfg := NewDefaultDebuginfodConfig()
+	cfg.CacheMib = 64 - 1
+
+	require.ErrorContains(t, cfg.Validate(), "cache_mib value must be greater than or equal to 64")
+}
+
 func TestLimitsConfigValidate_DefaultValid(t *testing.T) {
 	cfg := NewDefaultLimitsConfig()
 

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/receiver/internal/metadata"
 )
@@ -39,6 +40,10 @@ func (m *meters) register() error {
 	b := m.builder
 	registration, err := m.meter.RegisterCallback(m.observe,
 		b.ReceiverHostprofilesCacheSize,
+		b.ReceiverHostprofilesDebugInfo,
+		b.ReceiverHostprofilesDebugInfoErrors,
+		b.ReceiverHostprofilesDebuginfodCacheSize,
+		b.ReceiverHostprofilesDebuginfodRequests,
 		b.ReceiverHostprofilesEvictions,
 		b.ReceiverHostprofilesExecutables,
 		b.ReceiverHostprofilesFilesUnclosed,
@@ -112,6 +117,14 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolHits, attribute.String("result", "hit"))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolMisses, attribute.String("result", "miss"))
 	put(b.ReceiverHostprofilesSymbolErrors, s.SymbolErrors)
+	for source, n := range s.DebugInfo {
+		put(b.ReceiverHostprofilesDebugInfo, n, attribute.String("source", debugfile.Source(source).String()))
+	}
+	put(b.ReceiverHostprofilesDebugInfoErrors, s.DebugErrors)
+	for result, n := range s.Debuginfod {
+		put(b.ReceiverHostprofilesDebuginfodRequests, n, attribute.String("result", engine.FetchResult(result).String()))
+	}
+	put(b.ReceiverHostprofilesDebuginfodCacheSize, s.DebuginfodBytes)
 	put(b.ReceiverHostprofilesSidebandLost, s.SidebandLost)
 	put(b.ReceiverHostprofilesWorkerTimeouts, s.WorkerTimeout)
 	put(b.ReceiverHostprofilesWorkerPanics, s.WorkerPanics)

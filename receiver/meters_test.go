@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/hostprofiles/hostprofiles/internal/engine"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -91,27 +92,29 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 	}
 	s := e.stats
 	shown := map[string]float64{
-		"Taken":         value("samples_taken"),
-		"Delivered":     value("samples_delivered"),
-		"KernelSkipped": value("kernel_skipped"),
-		"TablesBuilt":   value("unwind_tables"),
-		"TableTime":     value("unwind_table_time") * float64(time.Second),
-		"SymbolHits":    value("symbol_lookups", attribute.String("result", "hit")),
-		"SymbolMisses":  value("symbol_lookups", attribute.String("result", "miss")),
-		"SymbolErrors":  value("symbol_errors"),
-		"SidebandLost":  value("sideband_lost"),
-		"WorkerTimeout": value("worker_timeouts"),
-		"WorkerPanics":  value("worker_panics"),
-		"WorkerStuck":   value("worker_stuck"),
-		"FilesUnclosed": value("files_unclosed"),
-		"UserWalks":     value("user_walks"),
-		"MapBytes":      value("kernel_map_size"),
-		"RingBytes":     value("ring_capacity"),
-		"RingUsedBytes": value("ring_used"),
-		"HeapBytes":     value("cache_size"),
-		"Processes":     value("processes"),
-		"Executables":   value("executables"),
-		"Evictions":     value("evictions"),
+		"Taken":           value("samples_taken"),
+		"Delivered":       value("samples_delivered"),
+		"KernelSkipped":   value("kernel_skipped"),
+		"TablesBuilt":     value("unwind_tables"),
+		"TableTime":       value("unwind_table_time") * float64(time.Second),
+		"SymbolHits":      value("symbol_lookups", attribute.String("result", "hit")),
+		"SymbolMisses":    value("symbol_lookups", attribute.String("result", "miss")),
+		"SymbolErrors":    value("symbol_errors"),
+		"SidebandLost":    value("sideband_lost"),
+		"WorkerTimeout":   value("worker_timeouts"),
+		"WorkerPanics":    value("worker_panics"),
+		"WorkerStuck":     value("worker_stuck"),
+		"FilesUnclosed":   value("files_unclosed"),
+		"DebugErrors":     value("debug_info_errors"),
+		"DebuginfodBytes": value("debuginfod_cache_size"),
+		"UserWalks":       value("user_walks"),
+		"MapBytes":        value("kernel_map_size"),
+		"RingBytes":       value("ring_capacity"),
+		"RingUsedBytes":   value("ring_used"),
+		"HeapBytes":       value("cache_size"),
+		"Processes":       value("processes"),
+		"Executables":     value("executables"),
+		"Evictions":       value("evictions"),
 	}
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
@@ -131,6 +134,12 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 	}
 	for i, n := range s.Stops {
 		require.InDelta(t, float64(n), value("stacks", attribute.String("stop_reason", unwind.StopReason(i).String())), 0)
+	}
+	for i, n := range s.DebugInfo {
+		require.InDelta(t, float64(n), value("debug_info", attribute.String("source", debugfile.Source(i).String())), 0)
+	}
+	for i, n := range s.Debuginfod {
+		require.InDelta(t, float64(n), value("debuginfod_requests", attribute.String("result", engine.FetchResult(i).String())), 0)
 	}
 	for i, n := range s.TableErrors {
 		require.InDelta(t, float64(n), value("unwind_table_errors", attribute.String("reason", engine.TableError(i).String())), 0)

@@ -26,6 +26,7 @@ const pdataFactor = 3
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
 		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
+	n += uint64(e.jit.bytes)
 	for _, r := range e.reports {
 		n += uint64(r.builder.Bytes())
 	}
@@ -118,6 +119,7 @@ func (e *Engine) publishStats() {
 	s.Processes, s.Executables = uint64(e.table.Len()), uint64(e.executables.Len())
 	e.jobs.count(&s)
 	s.FilesUnclosed = e.closer.look()
+	e.fetches.count(&s)
 	s.Evictions += e.table.Stats().Evicted
 	s.RingUsedBytes = max(s.RingUsedBytes, e.ringBefore)
 	if now := time.Now(); now.Sub(e.ringSince) > ringWindow {

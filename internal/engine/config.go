@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/debuginfod"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -20,7 +21,9 @@ type Config struct {
 	ReportInterval time.Duration // between two calls of the Sink
 	MaxFrames      int           // user frames per sample
 	Symbolize      bool
-	ThreadIDs      bool // put thread.id on samples (more distinct samples)
+	SourceLines    bool                // look lines and inlined calls up in debug information; only if Symbolize is set
+	Debuginfod     *debuginfod.Options // servers of debug information; nil for none
+	ThreadIDs      bool                // put thread.id on samples (more distinct samples)
 	MemoryBytes    uint64
 	PayloadBytes   int    // bound of one pprofile.Profiles, marshalled
 	Version        string // of the instrumentation scope
@@ -81,6 +84,7 @@ type Stats struct {
 	SymbolMisses  uint64
 	SymbolErrors  uint64                    // executables whose symbols could not be read, or not all
 	DebugInfo     [debugfile.Sources]uint64 // executables whose debug information was looked for, by where it was found
+	Debuginfod    [FetchResults]uint64      // files of debug information that were wanted of servers
 	DebugErrors   uint64                    // batches of look-ups in debug information that failed, in whole or in part
 	SidebandLost  uint64                    // mapping and process records that the kernel dropped
 	WorkerTimeout uint64                    // reads from targets that passed their deadline
@@ -89,15 +93,16 @@ type Stats struct {
 	UserWalks     uint64                    // samples whose walk was finished in user space
 
 	// Current.
-	MapBytes      uint64 // kernel memory of BPF maps and perf rings
-	RingBytes     uint64 // capacity of the sample ring
-	RingUsedBytes uint64 // highest fill seen in the last one to two minutes
-	HeapBytes     uint64 // bytes in the engine's own caches
-	Processes     uint64
-	Executables   uint64
-	WorkerStuck   uint64 // reads from targets that hang
-	FilesUnclosed uint64 // files of targets that are open because none of their file system can be closed
-	Evictions     uint64 // things dropped to stay in the memory budget (cumulative)
+	MapBytes        uint64 // kernel memory of BPF maps and perf rings
+	RingBytes       uint64 // capacity of the sample ring
+	RingUsedBytes   uint64 // highest fill seen in the last one to two minutes
+	HeapBytes       uint64 // bytes in the engine's own caches
+	Processes       uint64
+	Executables     uint64
+	WorkerStuck     uint64 // reads from targets that hang
+	DebuginfodBytes uint64 // in the cache of what servers sent
+	FilesUnclosed   uint64 // files of targets that are open because none of their file system can be closed
+	Evictions       uint64 // things dropped to stay in the memory budget (cumulative)
 }
 
 // UnwindError identifies a kind of failed step.

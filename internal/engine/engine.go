@@ -65,6 +65,8 @@ type Engine struct {
 	walker  reference.Walker
 	symbols symbolizer
 	lines   lineFinder
+	fetches *fetches
+	jit     jitter
 	kernelNames
 	giver   giver
 	builder *profile.Builder
@@ -200,6 +202,10 @@ func (e *Engine) open() (err error) {
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()
 	e.lines = newLineFinder()
+	e.jit = newJitter()
+	if e.fetches, err = newFetches(e.cfg.Debuginfod); err != nil {
+		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(err))
+	}
 	e.count = newStats()
 	if e.cfg.OnCPUEnabled {
 		if e.cpus, err = e.kernel.StartOnCPU(e.cfg.OnCPUFrequency); err != nil {
@@ -246,6 +252,10 @@ func (e *Engine) close() {
 	if e.out != nil {
 		e.out.close()
 		e.out = nil
+	}
+	if e.fetches != nil {
+		e.fetches.close()
+		e.fetches = nil
 	}
 	e.closeExecutables()
 	if e.closer != nil {

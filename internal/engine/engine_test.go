@@ -18,7 +18,7 @@ import (
 
 func testConfig() Config {
 	return Config{
-		OnCPUEnabled: true, OnCPUFrequency: 997, ReportInterval: time.Second, MaxFrames: 1024, Symbolize: true,
+		OnCPUEnabled: true, OnCPUFrequency: 997, ReportInterval: time.Second, MaxFrames: 1024, Symbolize: true, SourceLines: true,
 		MemoryBytes: 256 << 20, PayloadBytes: 4_000_000,
 	}
 }

@@ -110,5 +110,8 @@ func (e *Engine) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
 	if !e.cfg.Symbolize || l.Mapping == nil {
 		return dst
 	}
+	if c, ok := e.jit.byMapping[l.Mapping]; ok {
+		return c.resolve(dst, l)
+	}
 	return e.symbols.resolve(dst, l)
 }

@@ -20,6 +20,7 @@ import (
 type debugLimits struct {
 	working uint64        // bytes, for the one batch that is being looked up
 	kept    uint64        // bytes, for all that stays open between two batches
+	jit     uint64        // bytes, for the names of all processes' JIT code
 	one     chan struct{} // held by that batch
 }
 
@@ -28,13 +29,15 @@ const (
 	debugShare = 8
 	// keptShare is the part that stays.
 	keptShare = 16
+	// jitShare is the part that names of JIT code may take.
+	jitShare = 8
 	// largestKept is the part of that which one file may have.
 	largestKept = 2
 )
 
 func newDebugLimits(memoryBytes uint64) *debugLimits {
 	return &debugLimits{
-		working: memoryBytes / debugShare, kept: memoryBytes / keptShare, one: make(chan struct{}, 1),
+		working: memoryBytes / debugShare, kept: memoryBytes / keptShare, jit: memoryBytes / jitShare, one: make(chan struct{}, 1),
 	}
 }
 

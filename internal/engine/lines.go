@@ -112,7 +112,7 @@ func (e *Engine) startLineJob(w wanting) {
 	}
 	d.running = true
 	r := &lineReader{
-		limits: e.debugLimits, proc: e.proc, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
+		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
 	}
 	for _, c := range w.x.File.Candidates() {
 		r.pids = append(r.pids, c.PID)
@@ -161,6 +161,7 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 		xs.linesLater(d.wanted)
 		d.wanted = nil
 	}
+	e.fetch(w, r.wanted)
 	e.giver.made(r.read)
 	if r.open != nil {
 		if xs.evicted || !w.payload.file.open() {
@@ -213,13 +214,17 @@ func (l *lineFinder) take(open *openDebug) {
 // forgetDebug closes what is open of an executable whose file is closed, or which is forgotten.
 func (e *Engine) forgetDebug(x *executable) {
 	d := x.debug
+	e.closeOpened(d)
+	x.symbols.linesLater(d.wanted)
+	d.wanted = nil
+}
+
+func (e *Engine) closeOpened(d *debugInfo) {
 	if d.open != nil {
 		e.lines.take(d.open)
 		e.closeDebug(d.open)
 		d.open = nil
 	}
-	x.symbols.linesLater(d.wanted)
-	d.wanted = nil
 }
 
 // debugDevice stands for all files of debug information, wherever they are, when they are closed.

@@ -71,6 +71,8 @@ func (e *Engine) loop() {
 		case r := <-e.jobs.lines.results():
 			e.jobs.finish(e.jobs.lines, r)
 			e.settle()
+		case r := <-e.fetches.done:
+			e.fetched(r)
 		case d := <-e.out.done():
 			e.delivered(d)
 		case <-follow.C:
@@ -113,6 +115,7 @@ func (e *Engine) settle() {
 	e.publishDirty() // every sample until BPF knows costs a copy
 	e.startSymbolJobs()
 	e.startLineJobs(time.Now())
+	e.startJITJobs(time.Now())
 }
 
 // tick ends a report interval.

@@ -150,6 +150,7 @@ func (e *Engine) forgetRemoved() {
 		}
 		e.unpublish(st)
 		st.fallBack()
+		e.forgetJIT(st)
 		delete(e.states, p)
 		delete(e.dirty, st)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -9,6 +10,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
 )
 
@@ -138,7 +140,7 @@ func (e *Engine) deliver(k *stack) {
 		locations = append(locations, e.kernelLocation(uint64(f.LookupAddr())))
 	}
 	for _, f := range k.user {
-		locations = append(locations, e.nativeLocation(k.state.p, f))
+		locations = append(locations, e.nativeLocation(k.state, f))
 	}
 	e.locations = locations
 	for _, f := range k.kernel {
@@ -161,14 +163,17 @@ func (e *Engine) deliver(k *stack) {
 }
 
 // nativeLocation is where a native frame lies in its file.
-func (e *Engine) nativeLocation(p *process.Process, f unwind.RawFrame) profile.Location {
+func (e *Engine) nativeLocation(st *processState, f unwind.RawFrame) profile.Location {
 	addr := f.LookupAddr()
 	l := profile.Location{
 		Type: profile.FrameNative, Address: uint64(addr), Guessed: f.Flags&unwind.FrameGuessed != 0,
 	}
-	m, ok := p.Find(addr)
-	if !ok || m.File == nil {
+	m, ok := st.p.Find(addr)
+	if !ok {
 		return l
+	}
+	if m.File == nil {
+		return e.jitLocation(st, m, addr, l)
 	}
 	x := e.executables.Of(m.File)
 	if x.State() == process.Ready {
@@ -180,6 +185,9 @@ func (e *Engine) nativeLocation(p *process.Process, f unwind.RawFrame) profile.L
 			e.symbols.want(e, x, file)
 			return l
 		}
+	}
+	if errors.Is(x.Err(), elffile.ErrNotELF) {
+		return e.jitLocation(st, m, addr, l) // memory that a program has written code to, through a file
 	}
 	l.Mapping = e.unreadable(m.File)
 	l.Address = uint64(addr-m.Start) + uint64(m.Offset)
@@ -195,6 +203,7 @@ type processState struct {
 	uses        []*executable // whose tables BPF was told of
 	retryPoll   uint64        // no try to tell BPF of it before
 	cgroup      uint64        // its id, when it was sampled first
+	jit         *jitCode      // code of no ELF file; nil if none was sampled
 	elsewhere   bool          // not visible in the collector's pid namespace
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample

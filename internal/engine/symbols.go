@@ -60,6 +60,7 @@ type symbolized struct {
 	function unwind.FileAddr
 	kind     profile.FrameType
 	progress progress
+	final    bool // no debug information tells more
 }
 
 // progress is how far an address was looked up.
@@ -93,7 +94,7 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 	xs := x.Payload.symbols
 	if known, ok := xs.lru.Get(a); ok {
 		e.count.SymbolHits++
-		if known.progress == named {
+		if known.progress == named && e.cfg.SourceLines {
 			e.wantLines(wanting{x, x.Payload}, a, known)
 		}
 		return
@@ -232,7 +233,7 @@ func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult
 	}
 	xs.found(batch, r.found)
 	for _, a := range batch {
-		if s, ok := xs.lru.Peek(a); ok && s.progress == named {
+		if s, ok := xs.lru.Peek(a); ok && s.progress == named && e.cfg.SourceLines {
 			e.wantLines(w, a, s)
 		}
 	}
@@ -278,7 +279,7 @@ func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, ba
 		}
 		r.found[i] = symbolized{lines: lines, kind: profile.FrameType(r.names.FrameKind(a)), progress: named}
 		if r.found[i].kind == symbolize.KindGo {
-			r.found[i].progress = linesKnown
+			r.found[i].progress, r.found[i].final = linesKnown, true
 		}
 		if len(lines) > 0 {
 			continue

@@ -1,6 +1,9 @@
 package process
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Apply takes one event. Events come in the order of their times as far as the kernel's buffers allow; one that is late
 // goes to the incarnation that its time belongs to.
@@ -241,11 +244,24 @@ func (t *Table) mmap(e *Event) {
 func (t *Table) mapped(m *MmapInfo, pid uint32, time uint64) MappedFile {
 	var mf MappedFile
 	mf.Start, mf.End, mf.Time = m.Start, m.End, time
-	if !m.Anonymous {
+	if m.Anonymous {
+		mf.Name = nameOf(m.Path)
+	} else {
 		mf.File = t.files.Acquire(m, pid)
 		mf.Offset = m.Offset
 	}
 	return mf
+}
+
+// maxMemoryName bounds the name of anonymous memory: the kernel's own are shorter.
+const maxMemoryName = 96
+
+// nameOf is what tells one anonymous memory from others, empty if nothing does.
+func nameOf(path string) string {
+	if path == "//anon" || path == "" {
+		return ""
+	}
+	return strings.Clone(path[:min(len(path), maxMemoryName)])
 }
 
 // ReadStarted notes that /proc/PID/maps of p is being read; SetMaps or ReadFailed follows.

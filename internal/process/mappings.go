@@ -13,6 +13,7 @@ import (
 type MappedFile struct {
 	unwind.Mapping
 	File *File  // nil for anonymous memory (JIT code)
+	Name string // of anonymous memory that has one, such as "[anon:v8]"
 	Time uint64 // of the event or the read of /proc that told of it, CLOCK_MONOTONIC ns
 }
 
@@ -33,7 +34,7 @@ func (m *MappedFile) part(start, end unwind.Addr) MappedFile {
 
 // continues tells whether b goes on where a ends, in memory and in the file.
 func (m *MappedFile) continues(b *MappedFile) bool {
-	return m.End == b.Start && m.File == b.File &&
+	return m.End == b.Start && m.File == b.File && m.Name == b.Name &&
 		(m.File == nil || m.Offset+unwind.FileOffset(m.End-m.Start) == b.Offset)
 }
 

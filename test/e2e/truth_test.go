@@ -100,6 +100,9 @@ func judge(t *testing.T, r ran, samples analysis.Samples) {
 	if report.Named != report.Nameable || report.Nameable == 0 != silent {
 		t.Errorf("frames in functions with symbols: %d, named: %d", report.Nameable, report.Named)
 	}
+	if r.built.Full != r.built.Path && !r.built.NamesItself {
+		atLeast(t, "frames without a name that say where their function begins", report.Placed, report.Nameless, 0.99)
+	}
 	if len(r.built.Truth) > 0 {
 		atLeast(t, "samples in the functions that burn", report.Covered, report.Samples, r.built.Covered)
 		atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.995)

@@ -182,6 +182,17 @@ func ParseURLs(variable string) (urls []string, err error) {
 	return urls, nil
 }
 
+// CheckURLs tells which of several URLs cannot be those of servers.
+func CheckURLs(urls []string) error {
+	var errs []error
+	for _, raw := range urls {
+		if _, err := parseURL(raw); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {

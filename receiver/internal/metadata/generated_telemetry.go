@@ -25,35 +25,39 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                                 metric.Meter
-	mu                                    sync.Mutex
-	registrations                         []metric.Registration
-	ReceiverHostprofilesCacheSize         metric.Int64ObservableGauge
-	ReceiverHostprofilesEvictions         metric.Int64ObservableCounter
-	ReceiverHostprofilesExecutables       metric.Int64ObservableGauge
-	ReceiverHostprofilesFilesUnclosed     metric.Int64ObservableGauge
-	ReceiverHostprofilesFrames            metric.Int64ObservableCounter
-	ReceiverHostprofilesKernelMapSize     metric.Int64ObservableGauge
-	ReceiverHostprofilesKernelSkipped     metric.Int64ObservableCounter
-	ReceiverHostprofilesProcesses         metric.Int64ObservableGauge
-	ReceiverHostprofilesRingCapacity      metric.Int64ObservableGauge
-	ReceiverHostprofilesRingUsed          metric.Int64ObservableGauge
-	ReceiverHostprofilesSamplesDelivered  metric.Int64ObservableCounter
-	ReceiverHostprofilesSamplesLost       metric.Int64ObservableCounter
-	ReceiverHostprofilesSamplesTaken      metric.Int64ObservableCounter
-	ReceiverHostprofilesSidebandLost      metric.Int64ObservableCounter
-	ReceiverHostprofilesStacks            metric.Int64ObservableCounter
-	ReceiverHostprofilesSymbolErrors      metric.Int64ObservableCounter
-	ReceiverHostprofilesSymbolLookups     metric.Int64ObservableCounter
-	ReceiverHostprofilesUnwindErrors      metric.Int64ObservableCounter
-	ReceiverHostprofilesUnwindTableErrors metric.Int64ObservableCounter
-	ReceiverHostprofilesUnwindTableTime   metric.Float64ObservableCounter
-	ReceiverHostprofilesUnwindTables      metric.Int64ObservableCounter
-	ReceiverHostprofilesUserWalks         metric.Int64ObservableCounter
-	ReceiverHostprofilesWorkerPanics      metric.Int64ObservableCounter
-	ReceiverHostprofilesWorkerRefused     metric.Int64ObservableCounter
-	ReceiverHostprofilesWorkerStuck       metric.Int64ObservableGauge
-	ReceiverHostprofilesWorkerTimeouts    metric.Int64ObservableCounter
+	meter                                   metric.Meter
+	mu                                      sync.Mutex
+	registrations                           []metric.Registration
+	ReceiverHostprofilesCacheSize           metric.Int64ObservableGauge
+	ReceiverHostprofilesDebugInfo           metric.Int64ObservableCounter
+	ReceiverHostprofilesDebugInfoErrors     metric.Int64ObservableCounter
+	ReceiverHostprofilesDebuginfodCacheSize metric.Int64ObservableGauge
+	ReceiverHostprofilesDebuginfodRequests  metric.Int64ObservableCounter
+	ReceiverHostprofilesEvictions           metric.Int64ObservableCounter
+	ReceiverHostprofilesExecutables         metric.Int64ObservableGauge
+	ReceiverHostprofilesFilesUnclosed       metric.Int64ObservableGauge
+	ReceiverHostprofilesFrames              metric.Int64ObservableCounter
+	ReceiverHostprofilesKernelMapSize       metric.Int64ObservableGauge
+	ReceiverHostprofilesKernelSkipped       metric.Int64ObservableCounter
+	ReceiverHostprofilesProcesses           metric.Int64ObservableGauge
+	ReceiverHostprofilesRingCapacity        metric.Int64ObservableGauge
+	ReceiverHostprofilesRingUsed            metric.Int64ObservableGauge
+	ReceiverHostprofilesSamplesDelivered    metric.Int64ObservableCounter
+	ReceiverHostprofilesSamplesLost         metric.Int64ObservableCounter
+	ReceiverHostprofilesSamplesTaken        metric.Int64ObservableCounter
+	ReceiverHostprofilesSidebandLost        metric.Int64ObservableCounter
+	ReceiverHostprofilesStacks              metric.Int64ObservableCounter
+	ReceiverHostprofilesSymbolErrors        metric.Int64ObservableCounter
+	ReceiverHostprofilesSymbolLookups       metric.Int64ObservableCounter
+	ReceiverHostprofilesUnwindErrors        metric.Int64ObservableCounter
+	ReceiverHostprofilesUnwindTableErrors   metric.Int64ObservableCounter
+	ReceiverHostprofilesUnwindTableTime     metric.Float64ObservableCounter
+	ReceiverHostprofilesUnwindTables        metric.Int64ObservableCounter
+	ReceiverHostprofilesUserWalks           metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerPanics        metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerRefused       metric.Int64ObservableCounter
+	ReceiverHostprofilesWorkerStuck         metric.Int64ObservableGauge
+	ReceiverHostprofilesWorkerTimeouts      metric.Int64ObservableCounter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -73,6 +77,66 @@ func (builder *TelemetryBuilder) RegisterReceiverHostprofilesCacheSizeCallback(c
 		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesCacheSize, obs: o})
 		return nil
 	}, builder.ReceiverHostprofilesCacheSize)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesDebugInfoCallback sets callback for observable ReceiverHostprofilesDebugInfo metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesDebugInfoCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesDebugInfo, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesDebugInfo)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesDebugInfoErrorsCallback sets callback for observable ReceiverHostprofilesDebugInfoErrors metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesDebugInfoErrorsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesDebugInfoErrors, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesDebugInfoErrors)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesDebuginfodCacheSizeCallback sets callback for observable ReceiverHostprofilesDebuginfodCacheSize metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesDebuginfodCacheSizeCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesDebuginfodCacheSize, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesDebuginfodCacheSize)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesDebuginfodRequestsCallback sets callback for observable ReceiverHostprofilesDebuginfodRequests metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesDebuginfodRequestsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesDebuginfodRequests, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesDebuginfodRequests)
 	if err != nil {
 		return err
 	}
@@ -499,6 +563,30 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_hostprofiles_cache_size",
 		metric.WithDescription("Bytes in the receiver's own caches on the Go heap. [Development]"),
 		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesDebugInfo, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_debug_info",
+		metric.WithDescription("Executables whose debug information was looked for, by where it was found; again after it was closed to save memory. [Development]"),
+		metric.WithUnit("{executable}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesDebugInfoErrors, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_debug_info_errors",
+		metric.WithDescription("Batches of lookups in debug information that failed, in whole or in part; the debug log says why. [Development]"),
+		metric.WithUnit("{batch}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesDebuginfodCacheSize, err = builder.meter.Int64ObservableGauge(
+		"otelcol_receiver_hostprofiles_debuginfod_cache_size",
+		metric.WithDescription("Bytes in the directory that keeps what debuginfod servers sent. [Development]"),
+		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesDebuginfodRequests, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_debuginfod_requests",
+		metric.WithDescription("Files that were wanted of debuginfod servers, by what became of it. [Development]"),
+		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesEvictions, err = builder.meter.Int64ObservableCounter(

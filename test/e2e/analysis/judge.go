@@ -27,6 +27,8 @@ type Report struct {
 	// Nameable are the frames (not events) of distinct stacks in functions that have a symbol, Named those with the right
 	// name.
 	Nameable, Named int
+	// Nameless are those in functions whose symbol was stripped, Placed those of them that say where the function begins.
+	Nameless, Placed int
 	// Stops counts stop reasons.
 	Stops map[string]int
 	// Wrong shows stacks with a wrong chain, incomplete ones, and wrong names, a few of each.
@@ -70,9 +72,10 @@ func (r Report) String() string {
 	for _, f := range sortedKeys(r.ByFunction) {
 		shares = append(shares, f+" "+part(r.ByFunction[f], r.Covered))
 	}
-	return fmt.Sprintf("%s: %d samples, covered %s (%s), chains %s, complete %s (%d in exec or exit), kernel mode %d (complete %s), named %s of %d frames, stops %v",
+	return fmt.Sprintf("%s: %d samples, covered %s (%s), chains %s, complete %s (%d in exec or exit), kernel mode %d (complete %s), named %s of %d frames, placed %s of %d, stops %v",
 		r.Program, r.Samples, part(r.Covered, r.Samples), strings.Join(shares, ", "), part(r.Chains, r.Covered),
-		part(r.Complete, r.Samples), r.Gone, r.Kernel, part(r.KernelComplete, r.Kernel), part(r.Named, r.Nameable), r.Nameable, r.Stops)
+		part(r.Complete, r.Samples), r.Gone, r.Kernel, part(r.KernelComplete, r.Kernel), part(r.Named, r.Nameable), r.Nameable, part(r.Placed, r.Nameless),
+		r.Nameless, r.Stops)
 }
 
 const maxWrong = 6 // examples of each kind of mistake
@@ -154,6 +157,7 @@ func (j *judge) stack(s Sample) verdict {
 func (j *judge) name(f Frame, s Sample) {
 	names := j.resolver.Visible(f)
 	if len(names) == 0 {
+		j.place(f, s)
 		return
 	}
 	j.Nameable++
@@ -168,6 +172,23 @@ func (j *judge) name(f Frame, s Sample) {
 		}
 	}
 	j.example(2, fmt.Sprintf("name %q instead of one of %v: ", f.Name(), names), s)
+}
+
+// place checks a frame that nobody can name.
+func (j *judge) place(f Frame, s Sample) {
+	if len(f.Lines) > 0 {
+		return
+	}
+	placed, known := j.resolver.Placed(f)
+	if !known {
+		return
+	}
+	j.Nameless++
+	if placed {
+		j.Placed++
+		return
+	}
+	j.example(2, fmt.Sprintf("function of %#x begins at %#x: ", f.Address, f.Function), s)
 }
 
 // root tells whether the outermost frame can be a thread's first: one that is known as such, or one in a file that does

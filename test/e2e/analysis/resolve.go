@@ -75,6 +75,17 @@ func (r *Resolver) at(path string, f Frame) []string {
 	return nil
 }
 
+// Placed tells whether a frame without a name says where its function begins, as the symbols that the executable has lost do;
+// known is false if those do not say either.
+func (r *Resolver) Placed(f Frame) (placed, known bool) {
+	path, own := r.own(f.Mapping)
+	s := r.symbols(path)
+	if !own || s == nil || len(s.At(f.Address)) == 0 {
+		return false, false
+	}
+	return f.Function != 0 && s.Begins(f.Function, f.Address), true
+}
+
 // is tells whether a frame is in the function that the pattern means.
 func (r *Resolver) is(pattern string, f Frame) bool {
 	return slices.ContainsFunc(r.True(f), func(n string) bool { return workloads.Match(pattern, n) })

@@ -55,6 +55,17 @@ func (s *Symbols) At(addr uint64) []string {
 	return names
 }
 
+// Begins tells whether a function begins at start that covers the ELF virtual address.
+func (s *Symbols) Begins(start, addr uint64) bool {
+	i := sort.Search(len(s.symbols), func(i int) bool { return s.symbols[i].Value >= start })
+	for ; i < len(s.symbols) && s.symbols[i].Value == start; i++ {
+		if addr-start < s.symbols[i].Size {
+			return true
+		}
+	}
+	return false
+}
+
 // AddressOf returns the ELF virtual address of the function of that name.
 func AddressOf(path, name string) (_ uint64, ok bool) {
 	s, err := LoadSymbols(path)

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitdump"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+const (
+	// jitPause is how long a process is left alone between two looks at what it says of its code, and jitPatience how long at
+	// most if there was nothing.
+	jitPause, jitPatience = time.Second, 30 * time.Second
+	// jitTimeout bounds one look.
+	jitTimeout = 10 * time.Second
+	// jitAddresses bounds the addresses that are known of one process.
+	jitAddresses = 1 << 15
+	// jitMappings bounds the names of memory of one process; a process may make up as many as it likes.
+	jitMappings = 64
+	// jitStateBytes is about what a process takes before anything is known.
+	jitStateBytes = 4096
+)
+
+// jitCode is what is known of code of a process that lies in no ELF file: addresses mean something in this process only, and
+// for as long as it does not write other code there.
+type jitCode struct {
+	st       *processState
+	mappings map[string]*profile.Mapping              // what profiles refer to, by the memory's name
+	known    *simplelru.LRU[unwind.Addr, *symbolized] // addresses that were seen
+	names    *jitNames                                // what it said; nil if nothing yet, or while a job has it
+	wanted   []unwind.Addr                            // not looked up yet
+	queued   bool
+	running  bool
+	after    time.Time // no job before
+	pause    time.Duration
+	lines    int // bytes of lines in known
+	bytes    int // in jitter's sum
+	gone     bool
+}
+
+// jitter is all processes' code outside of files.
+type jitter struct {
+	queue     []*jitCode
+	byMapping map[*profile.Mapping]*jitCode
+	recent    *simplelru.LRU[*jitCode, struct{}] // with names
+	bytes     int
+}
+
+func newJitter() jitter {
+	lru, err := simplelru.NewLRU[*jitCode, struct{}](math.MaxInt32, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return jitter{byMapping: map[*profile.Mapping]*jitCode{}, recent: lru}
+}
+
+func newJITCode(st *processState) *jitCode {
+	c := &jitCode{st: st, mappings: map[string]*profile.Mapping{}}
+	gone := func(_ unwind.Addr, s *symbolized) { c.lines -= textBytes(s.lines) }
+	var err error
+	if c.known, err = simplelru.NewLRU(jitAddresses, gone); err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return c
+}
+
+// textBytes is what lines take whose names nobody else has.
+func textBytes(lines []unwind.Line) int {
+	n := symbolize.LineBytes(lines)
+	for i := range lines {
+		f := &lines[i].Function
+		n += len(f.Name) + len(f.SystemName) + len(f.File)
+	}
+	return n
+}
+
+// size is what is known of the process.
+func (c *jitCode) size() int {
+	if c.gone {
+		return 0
+	}
+	n := jitStateBytes + c.known.Len()*entryBytes + c.lines
+	if c.names != nil {
+		n += c.names.bytes()
+	}
+	return n
+}
+
+// memoryName is what stands for a mapping of no ELF file: the name that the process has given it, or the file's.
+func memoryName(m *process.MappedFile) string {
+	switch {
+	case m.File != nil:
+		name := process.Undeleted(m.File.Path)
+		if memfd, ok := strings.CutPrefix(name, "/memfd:"); ok {
+			return "memfd:" + memfd
+		}
+		return name
+	case m.Name == "":
+		return "[jit]"
+	}
+	return m.Name
+}
+
+// jitLocation is where a frame lies in code of no ELF file.
+func (e *Engine) jitLocation(st *processState, m *process.MappedFile, addr unwind.Addr, l profile.Location) profile.Location {
+	c := st.jit
+	if c == nil {
+		c = newJITCode(st)
+		st.jit = c
+		e.jit.account(c)
+	}
+	name := memoryName(m)
+	l.Mapping = c.mappings[name]
+	if l.Mapping == nil {
+		if len(c.mappings) >= jitMappings {
+			name = "[jit]"
+		}
+		if l.Mapping = c.mappings[name]; l.Mapping == nil {
+			l.Mapping = &profile.Mapping{File: name}
+			c.mappings[name] = l.Mapping
+			e.jit.byMapping[l.Mapping] = c
+		}
+	}
+	l.Address = uint64(addr)
+	if e.cfg.Symbolize && !st.elsewhere {
+		e.wantJIT(c, addr)
+	}
+	return l
+}
+
+// wantJIT has an address looked up. What is known already is looked up again from time to time: it may be other code by now.
+func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) {
+	if _, ok := c.known.Get(a); ok {
+		e.count.SymbolHits++
+	} else {
+		e.count.SymbolMisses++
+		c.known.Add(a, &symbolized{})
+		c.wanted = append(c.wanted, a)
+	}
+	if !c.queued && !c.running {
+		c.queued = true
+		e.jit.queue = append(e.jit.queue, c)
+	}
+}
+
+// startJITJobs has processes looked at whose code was sampled.
+func (e *Engine) startJITJobs(now time.Time) {
+	waiting := e.jit.queue[:0]
+	for _, c := range e.jit.queue {
+		switch {
+		case c.gone:
+			c.queued = false
+		case now.Before(c.after):
+			waiting = append(waiting, c)
+		default:
+			c.queued = false
+			e.startJITJob(c)
+		}
+	}
+	clear(e.jit.queue[len(waiting):])
+	e.jit.queue = waiting
+}
+
+func (e *Engine) startJITJob(c *jitCode) {
+	r := &jitReader{proc: e.proc, pid: c.st.p.PID, names: c.names, limit: int(e.debugLimits.jit), wanted: c.wanted, all: c.known.Keys()}
+	for _, m := range c.st.p.Mappings() {
+		if m.File == nil {
+			continue
+		}
+		if _, ok := jitdump.PIDOf(m.File.Path); ok {
+			r.dump = process.MmapInfo{
+				Start: m.Start, End: m.End, Offset: m.Offset, File: m.File.ID, Path: m.File.Path, Exec: true,
+			}
+		}
+	}
+	c.wanted, c.names, c.running = nil, nil, true
+	e.symbols.asked++
+	about := aboutProcess(r.pid, "names of JIT code")
+	about.lines = true
+	e.jobs.submit(about, jitTimeout, func(ctx context.Context) (any, error) { return r.read(ctx) },
+		func(v any, err error) {
+			c.running = false
+			e.symbols.answered++
+			if err != nil {
+				// Whoever sees the addresses again asks again.
+				for _, a := range r.wanted {
+					c.known.Remove(a)
+				}
+				c.again(false)
+				e.count.SymbolErrors++
+				e.log.Debug("reading names of JIT code", zap.Uint32("pid", r.pid), zapError(err))
+				e.keepJIT(c)
+				return
+			}
+			e.jitFound(c, v.(*jitResult))
+		})
+}
+
+// again sets the pause before the next look: longer and longer if there is nothing.
+func (c *jitCode) again(some bool) {
+	if some {
+		c.pause = jitPause
+	} else {
+		c.pause = min(max(2*c.pause, jitPause), jitPatience)
+	}
+	c.after = time.Now().Add(c.pause)
+}
+
+// jitFound puts into the cache what a process says of its code.
+func (e *Engine) jitFound(c *jitCode, r *jitResult) {
+	c.again(r.names.some())
+	for _, f := range r.failed {
+		e.count.SymbolErrors++
+		e.log.Debug("reading names of JIT code", zap.Uint32("pid", c.st.p.PID), zapError(f))
+	}
+	for i, a := range r.addresses {
+		if s, ok := c.known.Peek(a); ok {
+			c.lines += textBytes(r.found[i].lines) - textBytes(s.lines)
+			*s = r.found[i]
+		}
+	}
+	if r.names.some() && !c.gone {
+		c.names = r.names
+	}
+	e.keepJIT(c)
+}
+
+// keepJIT accounts for what is known of a process, and drops what was used least.
+func (e *Engine) keepJIT(c *jitCode) {
+	if !c.gone {
+		e.jit.recent.Add(c, struct{}{})
+	}
+	e.jit.account(c)
+	for e.jit.bytes > int(e.debugLimits.jit) {
+		oldest, _, ok := e.jit.recent.RemoveOldest()
+		if !ok {
+			return
+		}
+		// it is read again when its code is sampled
+		e.count.Evictions++
+		oldest.names = nil
+		oldest.known.Purge()
+		e.jit.account(oldest)
+	}
+}
+
+func (j *jitter) account(c *jitCode) {
+	n := c.size()
+	j.bytes += n - c.bytes
+	c.bytes = n
+}
+
+// forgetJIT forgets a process's code.
+func (e *Engine) forgetJIT(st *processState) {
+	c := st.jit
+	if c == nil {
+		return
+	}
+	c.gone, c.names, c.wanted = true, nil, nil
+	for _, m := range c.mappings {
+		delete(e.jit.byMapping, m)
+	}
+	e.jit.recent.Remove(c)
+	e.jit.account(c)
+	st.jit = nil
+}
+
+// resolve is the Builder's view.
+func (c *jitCode) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
+	s, ok := c.known.Peek(unwind.Addr(l.Address))
+	if !ok || len(s.lines) == 0 {
+		return dst
+	}
+	l.Type = s.kind
+	return append(dst, s.lines...)
+}
