@@ -45,6 +45,8 @@ test                clang                         clang
 test                clang-19                      clang-19
 test                /usr/lib/llvm-19/bin/ld.lld   lld-19
 test                rustc                         rustc
+test                node                          nodejs
+test                luajit                        luajit
 test                aarch64-linux-gnu-gcc         gcc-aarch64-linux-gnu
 test                aarch64-linux-gnu-g++         g++-aarch64-linux-gnu
 test                qemu-aarch64                  qemu-user

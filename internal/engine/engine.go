@@ -54,6 +54,7 @@ type Engine struct {
 	jobs        *jobs
 	builds      *builds
 	debugLimits *debugLimits
+	spills      *spills
 	closer      *closer
 	executables *process.Executables[*executable]
 	table       *process.Table
@@ -198,6 +199,7 @@ func (e *Engine) open() (err error) {
 	e.jobs = newJobs(e.log, e.closer)
 	e.builds = newBuilds(e.cfg.MemoryBytes)
 	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
+	e.spills = newSpills()
 	e.builder = e.newBuilder()
 	e.out = newSender(e.sink, max(2, int(e.cfg.MemoryBytes/8)/max(1, e.cfg.PayloadBytes)))
 	e.symbols = newSymbolizer()

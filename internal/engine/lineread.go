@@ -95,6 +95,7 @@ type lineReader struct {
 	proc    rootOpener
 	pids    []uint32 // processes that have mapped the file: theirs are the roots that are looked into
 	fetcher debugfile.Fetcher
+	spills  *spills
 	elf     *elffile.File
 	path    string
 	open    *openDebug
@@ -162,6 +163,7 @@ func (l *lineReader) find(ctx context.Context, r *lineResult) error {
 		return errors.Join(missing, open.Close())
 	}
 	options := found.Options
+	options.Spill = l.spills.create
 	options.Stop = func() error { return open.ctx.Err() }
 	data, err := dwarf.Open(found.Debug.Within(budget), options)
 	if err != nil {

@@ -112,7 +112,7 @@ func (e *Engine) startLineJob(w wanting) {
 	}
 	d.running = true
 	r := &lineReader{
-		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
+		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, spills: e.spills, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
 	}
 	for _, c := range w.x.File.Candidates() {
 		r.pids = append(r.pids, c.PID)

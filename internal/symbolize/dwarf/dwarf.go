@@ -50,6 +50,8 @@ const (
 	defaultBudget = 64 << 20
 	defaultSteps  = 1 << 27
 
+	defaultSpillSize = 1 << 20
+
 	// MaxInlined is how many inlined calls of a chain are returned, the innermost; the function around them follows.
 	MaxInlined = 63
 )
@@ -68,8 +70,20 @@ type Options struct {
 	CacheBytes uint64
 	// MaxSteps is how many DIEs, rows of lines, ranges and the like one lookup, or Open, may look at; 128 Mi, some seconds.
 	MaxSteps int
+	// Spill, if it is not nil, makes a place outside of memory for so many bytes, where large sections that are compressed are
+	// decompressed to. It is closed with the Data. An error means that they have to fit the budget.
+	Spill func(size uint64) (Spill, error)
+	// SpillSize is from how many bytes on a section is large; 1 MiB.
+	SpillSize uint64
 	// Stop is asked now and then; Open and lookups end with its error.
 	Stop func() error
+}
+
+// Spill is a place for the bytes of a section: a temporary file, as a rule.
+type Spill interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
 }
 
 // Stats count what went wrong, and how much was done.
@@ -101,6 +115,7 @@ type Data struct {
 	maxSteps int
 	stats    Stats
 	problems []error
+	spills   []Spill
 }
 
 // Open reads the headers of f's units and which addresses they cover. f's reader, and those of the files in Options, must
@@ -110,6 +125,9 @@ func Open(f *elffile.File, o Options) (*Data, error) {
 	budget := f.Budget()
 	if budget == nil {
 		budget = elffile.NewBudget("debug information", defaultBudget)
+	}
+	if o.SpillSize == 0 {
+		o.SpillSize = defaultSpillSize
 	}
 	if o.MaxSteps <= 0 {
 		o.MaxSteps = defaultSteps
@@ -168,6 +186,12 @@ func (d *Data) Close() {
 	d.forget(0)
 	d.splits.Purge()
 	d.begin()
+	for _, s := range d.spills {
+		if err := s.Close(); err != nil {
+			d.note(fmt.Errorf("closing a decompressed section: %w", err))
+		}
+	}
+	d.spills = nil
 	d.budget.Give(d.held)
 	d.held = 0
 }

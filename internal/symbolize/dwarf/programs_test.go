@@ -2,6 +2,7 @@ package dwarf
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -36,6 +37,15 @@ func (p program) supplement(name string) program {
 // split looks for .dwo files.
 func (p program) split() program {
 	p.options = func(testing.TB, string) Options { return Options{OpenSplit: splitFiles} }
+	return p
+}
+
+// spilled decompresses every section to a file.
+func (p program) spilled() program {
+	p.name += " spilled"
+	p.options = func(t testing.TB, _ string) Options {
+		return Options{SpillSize: 1, Spill: func(uint64) (Spill, error) { return os.CreateTemp(t.TempDir(), "spill") }}
+	}
 	return p
 }
 
@@ -78,10 +88,14 @@ func variants() []program {
 		c("gcc no-pie", "gcc", "-O2", "-g", "-no-pie", "-fno-pie"),
 		c("gcc static", "gcc", "-O2", "-g", "-static"),
 		c("gcc zlib", "gcc", "-O2", "-g", "-gz=zlib"),
+		c("gcc zlib", "gcc", "-O2", "-g", "-gz=zlib").spilled(),
 		// LLVM 19 does not read what was called .zdebug.
 		c("gcc zlib-gnu", "gcc", "-O2", "-g", "-gz=zlib-gnu").
 			then("objcopy", "--decompress-debug-sections", "prog", "plain").reference("plain"),
 		c("clang zstd", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-Wl,--compress-debug-sections=zstd"),
+		c("clang zstd", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-Wl,--compress-debug-sections=zstd").spilled(),
+		c("gcc zlib-gnu", "gcc", "-O2", "-g", "-gz=zlib-gnu").spilled().
+			then("objcopy", "--decompress-debug-sections", "prog", "plain").reference("plain"),
 		c("clang lld sections", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"),
 		c("clang lld icf", "clang-19", "-O2", "-g", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--icf=all"),
 		c("clang lld 4 sections", "clang-19", "-O2", "-gdwarf-4", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"),

@@ -2,6 +2,7 @@ package dwarf
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -146,6 +147,9 @@ func (d *Data) openSection(f *elffile.File, id sectionID, suffix string) (*secti
 		}
 		return s, nil
 	}
+	if spilled, err := d.spill(s, f, h); spilled || err != nil {
+		return s, err
+	}
 	before := d.budget.Used()
 	b, err := f.SectionData(h, math.MaxInt64)
 	if err != nil && d.forget(0) {
@@ -157,4 +161,42 @@ func (d *Data) openSection(f *elffile.File, id sectionID, suffix string) (*secti
 	d.held += d.budget.Used() - before
 	s.mem, s.size, s.r = b, uint64(len(b)), nil
 	return s, nil
+}
+
+// spill decompresses a large section to a place outside of memory; false if it is not large, or if there is no such place.
+func (d *Data) spill(s *section, f *elffile.File, h *elffile.Section) (bool, error) {
+	if d.opts.Spill == nil {
+		return false, nil
+	}
+	size, compressed, err := f.PlainSize(h)
+	if err != nil || !compressed || size < d.opts.SpillSize {
+		return false, err
+	}
+	place, err := d.opts.Spill(size)
+	if err != nil {
+		d.note(fmt.Errorf("making room for %s on disk: %w", h.Name, err))
+		return false, nil
+	}
+	w := &stopWriter{place, d.opts.Stop}
+	if err := f.Decompress(w, h, size); err != nil {
+		return false, errors.Join(err, place.Close())
+	}
+	d.spills = append(d.spills, place)
+	s.r, s.off, s.size = place, 0, size
+	return true, nil
+}
+
+// stopWriter ends what takes long.
+type stopWriter struct {
+	to   io.Writer
+	stop func() error
+}
+
+func (w *stopWriter) Write(b []byte) (int, error) {
+	if w.stop != nil {
+		if err := w.stop(); err != nil {
+			return 0, err
+		}
+	}
+	return w.to.Write(b)
 }

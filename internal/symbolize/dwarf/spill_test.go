@@ -1,0 +1,145 @@
+package dwarf
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
+)
+
+// countedSpill is a file whose Close is noted.
+type countedSpill struct {
+	*os.File
+	closed *int
+}
+
+func (s countedSpill) Close() error {
+	*s.closed++
+	return s.File.Close()
+}
+
+// compressedProgram makes a program whose debug information is compressed.
+func compressedProgram(t *testing.T) string {
+	t.Helper()
+	unwindtest.Need(t, "gcc")
+	bin := filepath.Join(t.TempDir(), "prog")
+	cmd := exec.Command("sh", "-ec", `echo 'int f(int a) { return a * 3; } int main(int c, char **v) { return f(c); }' | gcc -g -O1 -gz=zlib -x c -o "$0" -`, bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// TestSpill has all sections outside of memory, closes them, and does without where there is no room.
+func TestSpill(t *testing.T) {
+	bin := compressedProgram(t)
+	budget := elffile.NewBudget(bin, 64<<20)
+	made, closed := 0, 0
+	spill := func(uint64) (Spill, error) {
+		made++
+		f, err := os.CreateTemp(t.TempDir(), "spill")
+		return countedSpill{f, &closed}, err
+	}
+	f := openDebug(t, bin)
+	d, err := Open(f.Within(budget), Options{Spill: spill, SpillSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := d.Lookup(nil, f.Entry); err != nil && !errors.Is(err, ErrNotCovered) {
+		t.Error(lines, err)
+	}
+	for _, s := range d.main.secs {
+		if s != nil && s.mem != nil {
+			t.Errorf("%s is in memory", s.name)
+		}
+	}
+	d.Close()
+	if made == 0 || closed != made || budget.Used() != 0 {
+		t.Errorf("%d made, %d closed, %d bytes of the budget used", made, closed, budget.Used())
+	}
+	full := errors.New("no room")
+	d, err = Open(f.Within(budget), Options{Spill: func(uint64) (Spill, error) { return nil, full }, SpillSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if s := d.main.secs[secInfo]; s == nil || s.mem == nil || !errors.Is(d.Problems(), full) {
+		t.Errorf("without room: %+v, %v", s, d.Problems())
+	}
+}
+
+// TestStop ends what was begun, and leaves nothing behind.
+func TestStop(t *testing.T) {
+	bin := compressedProgram(t)
+	stop := errors.New("stop")
+	budget := elffile.NewBudget(bin, 64<<20)
+	f := openDebug(t, bin)
+	var after int
+	o := Options{
+		Stop:      func() error { after--; return map[bool]error{true: stop}[after < 0] },
+		Spill:     func(uint64) (Spill, error) { return os.CreateTemp(t.TempDir(), "spill") },
+		SpillSize: 1,
+	}
+	stopped := 0
+	for n := range 1000 {
+		after = n
+		d, err := Open(f.Within(budget), o)
+		if err == nil {
+			_, err = d.Lookup(nil, f.Entry)
+			d.Close()
+		}
+		if budget.Used() != 0 {
+			t.Fatalf("%d bytes of the budget used", budget.Used())
+		}
+		if !errors.Is(err, stop) {
+			if after < 0 {
+				t.Errorf("asked to stop, and it ended with %v", err)
+			}
+			break
+		}
+		stopped++
+	}
+	if stopped == 0 {
+		t.Error("never stopped")
+	}
+}
+
+// TestTrim gives back what can be made again.
+func TestTrim(t *testing.T) {
+	bin := compressedProgram(t)
+	f := openDebug(t, bin)
+	d, err := Open(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	want := map[uint64]int{}
+	for _, s := range unwindtest.Symbols(t, bin) {
+		if s.Name == "f" || s.Name == "main" {
+			lines, err := d.Lookup(nil, unwind.FileAddr(s.Value))
+			if err != nil || len(lines) == 0 {
+				t.Fatal(lines, err)
+			}
+			want[s.Value] = lines[0].Line
+		}
+	}
+	before := d.Bytes()
+	d.Trim(uint64(before))
+	if d.Bytes() != before {
+		t.Error("trimmed for nothing")
+	}
+	d.Trim(0)
+	if d.cache.bytes != 0 || d.Bytes() >= before {
+		t.Errorf("%d bytes, %d cached, %d before", d.Bytes(), d.cache.bytes, before)
+	}
+	for a, line := range want {
+		if lines, err := d.Lookup(nil, unwind.FileAddr(a)); err != nil || len(lines) == 0 || lines[0].Line != line {
+			t.Errorf("%#x: %v, %v", a, lines, err)
+		}
+	}
+}
