@@ -43,6 +43,7 @@ func (e *Engine) beginFlush(now time.Time) {
 		e.began = now
 		return
 	}
+	e.startJITJobs(now.Add(jitPause)) // what was seen last is named too
 	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, unidentified: e.unidentified()})
 	e.builder, e.began = e.newBuilder(), now
 	e.startSymbolJobs()

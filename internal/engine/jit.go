@@ -146,9 +146,13 @@ func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) {
 		c.known.Add(a, &symbolized{})
 		c.wanted = append(c.wanted, a)
 	}
-	if !c.queued && !c.running {
+	e.jit.enqueue(c)
+}
+
+func (j *jitter) enqueue(c *jitCode) {
+	if !c.queued && !c.running && !c.gone {
 		c.queued = true
-		e.jit.queue = append(e.jit.queue, c)
+		j.queue = append(j.queue, c)
 	}
 }
 
@@ -190,6 +194,9 @@ func (e *Engine) startJITJob(c *jitCode) {
 		func(v any, err error) {
 			c.running = false
 			e.symbols.answered++
+			if len(c.wanted) > 0 {
+				e.jit.enqueue(c)
+			}
 			if err != nil {
 				// Whoever sees the addresses again asks again.
 				for _, a := range r.wanted {

@@ -17,7 +17,7 @@ import (
 const (
 	// linesTimeout bounds one batch of look-ups in debug information, opening it the first time included: the index of 2 GiB
 	// takes some seconds.
-	linesTimeout = time.Minute
+	linesTimeout = 2 * time.Minute
 	// linesPause is how long an executable waits between two batches: what comes meanwhile shares the units of one.
 	linesPause = 2 * time.Second
 	// linesRetryTicks is after how many ticks an executable is tried again whose debug information could not be read.
@@ -103,6 +103,7 @@ func (e *Engine) startLineJob(w wanting) {
 	d.wanted = nil
 	if w.payload.symbols.evicted || !w.payload.file.open() {
 		w.payload.symbols.linesLater(batch)
+		e.reopen(w) // whoever sees the addresses again asks again
 		return
 	}
 	open := d.open

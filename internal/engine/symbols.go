@@ -179,12 +179,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 		return
 	}
 	if !w.payload.file.open() { // nothing mapped it for a while; the job starts when it is open again
-		if !xs.evicted && !w.x.Checking() {
-			e.executables.Reopen(w.x)
-			if e.executables.StartOpening(w.x) {
-				e.load(w.x)
-			}
-		}
+		e.reopen(w)
 		if xs.evicted || !w.x.Checking() {
 			e.symbols.drop(xs) // it can't be opened, or not yet: whoever sees these addresses again asks again
 		}
@@ -217,6 +212,16 @@ func (e *Engine) startSymbolJob(w wanting) {
 			}
 			e.symbolsFound(w, batch, v.(symbolResult))
 		})
+}
+
+// reopen has an executable's file opened again that was let go.
+func (e *Engine) reopen(w wanting) {
+	if !w.payload.symbols.evicted && !w.x.Checking() {
+		e.executables.Reopen(w.x)
+		if e.executables.StartOpening(w.x) {
+			e.load(w.x)
+		}
+	}
 }
 
 // symbolsFound puts what a job found into the cache.
