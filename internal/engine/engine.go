@@ -219,6 +219,9 @@ func (e *Engine) open() (err error) {
 		return fmt.Errorf("watching the rings: %w", err)
 	}
 	e.modules = map[string]*profile.Mapping{"": kernelMapping(kernelFile, "/sys/kernel/notes", nil)}
+	e.loadedModules = loadedModules{path: "/proc/modules"}
+	e.loadedModules.changed()
+	e.programs.New()
 	e.readKernelSymbols()
 	e.scanProcesses()
 	return nil

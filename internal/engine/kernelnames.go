@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/kallsyms"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
@@ -31,6 +34,9 @@ type kernelNames struct {
 	kernelRead    time.Time
 	kernelReading bool
 	kernelHidden  bool
+
+	programs      ebpf.Programs
+	loadedModules loadedModules
 }
 
 // kernelRead is what a worker read.
@@ -124,12 +130,46 @@ func kernelMapping(name, notes string, old *profile.Mapping) *profile.Mapping {
 	return &m
 }
 
-// refreshKernelSymbols looks for new modules and BPF programs if some address had no name.
+// refreshKernelSymbols reads the kernel's symbols again if modules or BPF programs came or went, whose addresses may be those of
+// others before, or if some address had no name.
 func (e *Engine) refreshKernelSymbols(now time.Time) {
 	since := now.Sub(e.kernelRead)
-	if e.kernelMisses && since > kernelReload || e.kernelHidden && since > 10*kernelReload {
+	modules := e.loadedModules.changed()
+	if e.programs.New() {
+		e.kernelMisses = true // some tools load programs all the time: they wait their turn
+	}
+	switch {
+	case e.kernelHidden:
+		if since > 10*kernelReload {
+			e.readKernelSymbols()
+		}
+	case modules, e.kernelMisses && since > kernelReload:
 		e.readKernelSymbols()
 	}
+}
+
+// loadedModules notices that modules were loaded or removed.
+type loadedModules struct {
+	path string // of /proc/modules
+	last uint64
+}
+
+// changed tells whether the modules, or where they lie, are others than at the last call. A kernel without modules never changes.
+func (l *loadedModules) changed() bool {
+	text, err := os.ReadFile(l.path)
+	if err != nil {
+		return false
+	}
+	h := fnv.New64a()
+	for line := range strings.Lines(string(text)) {
+		// name, size, uses, users, state, address: proc_modules(5); only the first and the last tell of a change
+		if f := strings.Fields(line); len(f) >= 6 {
+			_, _ = io.WriteString(h, f[0]+" "+f[5]+"\n") // it never fails
+		}
+	}
+	before := l.last
+	l.last = h.Sum64()
+	return l.last != before
 }
 
 // kernelLocation is where a kernel frame lies.

@@ -1,0 +1,22 @@
+package ebpf
+
+import "github.com/cilium/ebpf"
+
+// maxNewPrograms bounds how many programs one look passes over.
+const maxNewPrograms = 1 << 16
+
+// Programs tells when BPF programs were loaded, by whomever: the kernel gives ids in ascending order. It needs CAP_SYS_ADMIN, and
+// tells of nothing without.
+type Programs struct{ last ebpf.ProgramID }
+
+// New tells whether programs were loaded since the last call.
+func (p *Programs) New() (some bool) {
+	for range maxNewPrograms {
+		id, err := ebpf.ProgramGetNextID(p.last)
+		if err != nil {
+			return some // there is no other, or no permission
+		}
+		p.last, some = id, true
+	}
+	return some
+}
