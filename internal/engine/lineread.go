@@ -28,7 +28,7 @@ const (
 	// debugShare is the part of all memory that a batch may take.
 	debugShare = 8
 	// keptShare is the part that stays.
-	keptShare = 16
+	keptShare = 64
 	// jitShare is the part that names of JIT code may take.
 	jitShare = 8
 	// largestKept is the part of that which one file may have.
@@ -134,7 +134,7 @@ func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineRe
 	}
 	keep := l.limits.kept / largestKept
 	l.open.data.Trim(keep / 2)
-	if l.open.bytes = l.open.data.Bytes(); uint64(l.open.bytes) > keep {
+	if l.open.bytes = l.open.data.Kept(); uint64(l.open.bytes) > keep {
 		r.failed = errors.Join(r.failed, l.close())
 		return r, nil
 	}

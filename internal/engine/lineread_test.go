@@ -78,7 +78,7 @@ func TestLineReaderEnds(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	small := newLineReader(t, bin, 256<<20)
-	small.limits.kept = 1 << 10
+	small.limits.kept = 1
 	r, err := small.read(t.Context(), batch)
 	if err != nil || r.open != nil || small.open != nil || !slices.ContainsFunc(r.found, func(f foundLine) bool { return len(f.lines) == 3 }) {
 		t.Errorf("%+v, %v", r, err)

@@ -137,7 +137,7 @@ func Open(f *elffile.File, o Options) (*Data, error) {
 	if d.pages, err = newPages(); err != nil {
 		return nil, err
 	}
-	if err := d.take(2*pageCount*pageSize, "pages of debug information"); err != nil { // as much again may be garbage
+	if err := d.take(pagesReserve, "pages of debug information"); err != nil {
 		return nil, err
 	}
 	if d.cache, err = newCache(); err != nil {
@@ -196,16 +196,23 @@ func (d *Data) Close() {
 	d.held = 0
 }
 
-// Trim gives what is cached back, the least recently used first, until no more than limit bytes are held if that is possible:
-// indexes and sections that were decompressed stay.
+// Trim gives what was read, and what is cached, the least recently used first, back until no more than limit bytes are held if
+// that is possible: indexes, and sections in memory, stay.
 func (d *Data) Trim(limit uint64) {
-	if d.held > limit {
-		d.forget(d.cache.bytes - min(d.cache.bytes, d.held-limit))
+	d.pages.lru.Purge()
+	if n := uint64(d.Kept()); n > limit {
+		d.forget(d.cache.bytes - min(d.cache.bytes, n-limit))
 	}
 }
 
-// Bytes is about the memory that the Data holds.
+// pagesReserve is for the pages that may be read: as much again may be garbage.
+const pagesReserve = 2 * pageCount * pageSize
+
+// Bytes is the memory that the Data may take between two calls, as it counts in the budget.
 func (d *Data) Bytes() int { return int(d.held) }
+
+// Kept is about the memory that it takes now, less than Bytes after Trim.
+func (d *Data) Kept() int { return int(d.held) - pagesReserve + pageSize*d.pages.lru.Len() }
 
 // Stats returns the counts so far.
 func (d *Data) Stats() Stats {

@@ -128,14 +128,15 @@ func TestTrim(t *testing.T) {
 			want[s.Value] = lines[0].Line
 		}
 	}
-	before := d.Bytes()
+	before := d.Kept()
+	cached := d.cache.bytes
 	d.Trim(uint64(before))
-	if d.Bytes() != before {
-		t.Error("trimmed for nothing")
+	if d.cache.bytes != cached || d.Kept() >= before {
+		t.Errorf("%d bytes and %d cached, before that %d and %d", d.Kept(), d.cache.bytes, before, cached)
 	}
 	d.Trim(0)
-	if d.cache.bytes != 0 || d.Bytes() >= before {
-		t.Errorf("%d bytes, %d cached, %d before", d.Bytes(), d.cache.bytes, before)
+	if d.cache.bytes != 0 || d.Kept() >= before-int(cached) {
+		t.Errorf("%d bytes, %d cached, %d before", d.Kept(), d.cache.bytes, before)
 	}
 	for a, line := range want {
 		if lines, err := d.Lookup(nil, unwind.FileAddr(a)); err != nil || len(lines) == 0 || lines[0].Line != line {
