@@ -59,6 +59,7 @@ enum stop_reason {
 	STOP_RUNTIME,
 	STOP_RING_BUSY,
 	STOP_ELSEWHERE,
+	STOP_NO_UNWIND_INFO,
 };
 
 /* A frame's first word carries its runtime and flags above the address: user addresses have at most
@@ -79,6 +80,14 @@ enum limits {
 	COPY_SKIPS = 4,          /* chunks that were not touched yet and may be passed over */
 	WAKE_INTERVAL = 5000000, /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
+
+	/* unwind.GuessWords and so on; MIN is for VARIANT_TAIL */
+	GUESS_WORDS = 32,
+	GUESS_MAX_CHUNKS = 2,
+	GUESS_MIN_CHUNKS = 1,
+	GUESS_MAX_TRIES = 8,
+	GUESS_MIN_TRIES = 3,
+	GUESS_NEAR = 1 << 20,
 
 	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */
 	TABLE_PAGE_BITS = 9,
@@ -131,7 +140,7 @@ struct go_table {
 enum mapping_flag {
 	MAPPING_TABLE =
 	    1, /* slab, block, page0 and pages are set; without it the table is not there yet */
-	MAPPING_NO_TABLE = 2, /* there is no table and will be none: frame-pointer steps */
+	MAPPING_NO_TABLE = 2, /* there is no table and will be none: steps are guessed */
 };
 
 /* An executable mapping of a process, in the mappings slab. */
@@ -206,6 +215,13 @@ struct counters {
 	__u64 lost_ring;
 	__u64 last_wake; /* time of the last wake-up for something unknown, CLOCK_MONOTONIC ns */
 	__u64 reserved[5];
+};
+
+/* VARIANT_TAIL's programs after the first, by their place in the map walk_programs. */
+enum walk_program {
+	WALK_ON,
+	WALK_GUESS, /* guesses the caller of the frame that was pushed last, and walks on */
+	WALK_PROGRAMS,
 };
 
 enum trigger {

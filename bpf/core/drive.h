@@ -43,7 +43,10 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 	int ret = 0;
 
 	for (int n = 0; n < STEPS_A_CALL; n++) {
-		ret = step_runtime(s) >= STEP_STALE;
+		ret = step_runtime(s);
+		if (ret == STEP_GUESS)
+			ret = guess_step(s);
+		ret = ret >= STEP_STALE;
 		if (ret)
 			break;
 	}
@@ -61,25 +64,29 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 #else
 
 #define WALK_STEPS 31
+#define STEPS_AFTER_GUESS 2
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, WALK_PROGRAMS);
 	__type(key, __u32);
 	__type(value, __u32);
 } walk_programs SEC(".maps");
 
-#define WALK_AND_FINISH(ctx, s, c)                                                                 \
+#define WALK_AND_FINISH(ctx, s, c) WALK_STEPS_AND_FINISH(ctx, s, c, WALK_STEPS)
+#define WALK_STEPS_AND_FINISH(ctx, s, c, steps)                                                    \
 	do {                                                                                       \
-		int done = 0;                                                                      \
-		for (int i = 0; i < WALK_STEPS; i++) {                                             \
-			if (step_runtime(s) >= STEP_STALE) {                                       \
-				done = 1;                                                          \
+		int ret = STEP_FRAME;                                                              \
+		for (int i = 0; i < (steps); i++) {                                                \
+			ret = step_runtime(s);                                                     \
+			if (ret >= STEP_STALE)                                                     \
 				break;                                                             \
-			}                                                                          \
 		}                                                                                  \
-		if (!done) {                                                                       \
-			bpf_tail_call(ctx, &walk_programs, 0);                                     \
+		if (ret == STEP_GUESS)                                                             \
+			bpf_tail_call(ctx, &walk_programs, WALK_GUESS);                            \
+		else if (ret < STEP_STALE)                                                         \
+			bpf_tail_call(ctx, &walk_programs, WALK_ON);                               \
+		if (ret == STEP_GUESS || ret < STEP_STALE) {                                       \
 			(s)->walk.stop = STOP_TAIL_CALLS;                                          \
 			(s)->walk.stop_line = __LINE__;                                            \
 		}                                                                                  \

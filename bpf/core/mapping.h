@@ -8,7 +8,7 @@
 #define MAPPING_SEARCH_STEPS 20 /* 2^20 mappings */
 
 /* Makes w->mapping the one that holds addr; non-zero if none does. */
-INLINE int find_mapping(struct walk *w, __u64 addr)
+INLINE int search_mapping(struct walk *w, __u64 addr, struct bounds *bounds)
 {
 	__u32 lo = w->base, hi = w->base + w->count, key;
 	struct mapping *m;
@@ -26,6 +26,7 @@ INLINE int find_mapping(struct walk *w, __u64 addr)
 			lo = mid + 1;
 		else
 			hi = mid;
+		settle(bounds, &lo, &hi);
 	}
 	if (lo == w->base)
 		return -1;
@@ -35,6 +36,11 @@ INLINE int find_mapping(struct walk *w, __u64 addr)
 		return -1;
 	w->mapping = *m;
 	return 0;
+}
+
+INLINE int find_mapping(struct walk *w, __u64 addr)
+{
+	return search_mapping(w, addr, 0);
 }
 
 #endif

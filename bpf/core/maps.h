@@ -7,6 +7,25 @@
 
 #define WINDOW_WORDS 32
 
+/*
+ * The bounds of a binary search: with a place in memory the verifier forgets at each step what it
+ * knows of them, and looks at one way through the loop instead of at many. That costs time.
+ */
+struct bounds {
+	__u32 lo, hi;
+};
+
+INLINE void settle(struct bounds *memory, __u32 *lo, __u32 *hi)
+{
+	if (!memory)
+		return;
+	memory->lo = *lo;
+	memory->hi = *hi;
+	asm volatile("" ::: "memory");
+	*lo = memory->lo;
+	*hi = memory->hi;
+}
+
 /* The state of one walk. regs describe the frame at pc, which is not pushed yet. */
 struct walk {
 	__u64 pc;
@@ -28,6 +47,22 @@ struct walk {
 	__u64 window[WINDOW_WORDS];
 };
 
+/* What a step through code without unwind information needs to remember. */
+struct guess {
+	__u64 start, end; /* of the mapping that pc is in */
+	__u32 table;      /* it has one, without a row for pc */
+	__u32 exact_sp;   /* arm64: the caller's stack pointer is the one that is known */
+	__u64 cfa;        /* of the caller graded last, if its rule bases it on the stack pointer */
+	__u64 target;     /* of the call looked at last */
+	__u64 fp, pair[2]; /* the frame pointer, and the frame record there */
+	struct bounds bounds;
+	int number, call, where;
+	int has_fp, record, chain, sound, step;
+	__u32 found; /* words that may be return addresses */
+	__u32 places[GUESS_MAX_TRIES];
+	__u64 words[GUESS_WORDS];
+};
+
 struct record {
 	struct sample sample;
 	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
@@ -40,6 +75,7 @@ struct record {
 struct scratch {
 	struct walk walk;
 	__u64 user_regs[34];
+	struct guess guess;
 	struct record record;
 };
 
@@ -137,6 +173,7 @@ struct abi_types {
 	enum mapping_flag mapping_flag;
 	enum sample_flag sample_flag;
 	enum trigger trigger;
+	enum walk_program walk_program;
 	enum runtime runtime;
 };
 const struct abi_types *abi_types __attribute__((unused));

@@ -14,6 +14,7 @@ enum step {
 	STEP_SWITCH, /* nothing pushed; another runtime owns the pc */
 	STEP_STALE,  /* the runtime's plan no longer fits */
 	STEP_STOP,   /* the walk is over; walk.stop says why */
+	STEP_GUESS,  /* the frame was pushed; its caller has to be guessed */
 };
 
 /* Ends the walk: return stop(w, STOP_...). The line of code goes with the reason. */

@@ -238,8 +238,8 @@ long bpf_tail_call(void *ctx, void *programs, __u32 index)
 {
 	(void)ctx;
 	(void)programs;
-	if (index == 0 && tail_calls++ < MAX_TAIL_CALLS)
-		longjmp(next_program, 1);
+	if (index < 2 && tail_calls++ < MAX_TAIL_CALLS)
+		longjmp(next_program, 1 + index);
 	return -1;
 }
 
@@ -404,12 +404,19 @@ static void take_sample(const void *payload, __u64 size)
 	if (now.kernel_mode)
 		kernel_registers(&ctx.regs);
 	tail_calls = 0;
-	if (!setjmp(next_program))
+	switch (setjmp(next_program)) {
+	case 0:
 		on_cpu(&ctx);
+		break;
 #ifndef VARIANT_LOOP
-	else
+	case 1 + WALK_ON:
 		on_cpu_next(&ctx);
+		break;
+	case 1 + WALK_GUESS:
+		on_cpu_guess(&ctx);
+		break;
 #endif
+	}
 	/* the counters say whether there was a record */
 	reply("done", 0, array_named("cpu_counters")->values, CPUS * sizeof(struct counters));
 }

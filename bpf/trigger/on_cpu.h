@@ -74,6 +74,25 @@ int on_cpu_next(struct perf_ctx *ctx)
 	WALK_AND_FINISH(ctx, s, c);
 	return 0;
 }
+
+/* A guess, and the next STEPS_AFTER_GUESS steps. */
+SEC("perf_event")
+int on_cpu_guess(struct perf_ctx *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct counters *c = my_counters(cpu);
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
+
+	if (!c || !s)
+		return 0;
+	s->guess.step = guess_step(s);
+	forget();
+	if (s->guess.step == STEP_FRAME)
+		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
+	else
+		finish(s, c);
+	return 0;
+}
 #endif
 
 #endif

@@ -62,7 +62,7 @@ type Kernel struct {
 	variant   Variant
 	onCPU     *ebpf.Program
 	maps      map[string]*ebpf.Map
-	programs  []*ebpf.Program
+	programs  map[string]*ebpf.Program // by their names in C
 	counters  []counters
 	reader    *ringbuf.Reader
 	record    ringbuf.Record // reused
@@ -100,7 +100,7 @@ func load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err := spec.LoadAndAssign(objects, nil); err != nil {
 		return nil, explain(err)
 	}
-	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}}
+	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
 	k.assign(reflect.ValueOf(objects).Elem())
 	if err := k.open(inner, o); err != nil {
 		k.Close()
@@ -132,7 +132,7 @@ func (k *Kernel) assign(objects reflect.Value) {
 		case *ebpf.Map:
 			k.maps[name] = o
 		case *ebpf.Program:
-			k.programs = append(k.programs, o)
+			k.programs[name] = o
 			if name == "on_cpu" {
 				k.onCPU = o
 			}
@@ -232,11 +232,9 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
-		for _, p := range k.programs {
-			if p != k.onCPU {
-				if err := next.Put(uint32(0), p); err != nil {
-					return fmt.Errorf("chaining the walk's programs: %w", err)
-				}
+		for place, name := range []string{abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess"} {
+			if err := next.Put(uint32(place), k.programs[name]); err != nil {
+				return fmt.Errorf("chaining the walk's programs: %w", err)
 			}
 		}
 	}

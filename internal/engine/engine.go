@@ -117,6 +117,7 @@ func New(cfg Config, log *zap.Logger, sink Sink, options ...Option) (*Engine, er
 		return nil, errors.New("engine without a sink")
 	}
 	e := &Engine{cfg: cfg, log: log, sink: sink, status: func(error) {}, proc: procfs.New("/proc")}
+	e.walker.NoCode = true // reading a target's memory could hang
 	for _, o := range options {
 		o(e)
 	}

@@ -49,7 +49,7 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 	if !ok {
 		return reference.Code{}, unwind.StopNoMapping, false
 	}
-	code := reference.Code{Mapping: m.Mapping, Table: noRules{}}
+	code := reference.Code{Mapping: m.Mapping, Table: noRules{}, NoTable: true}
 	x := l.e.executables.Of(m.File)
 	if x == nil {
 		return code, 0, true
@@ -57,16 +57,16 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 	switch x.State() {
 	case process.Unopened, process.Opening:
 		l.needs = x
-		return reference.Code{}, unwind.StopNoTable, false
+		return code, unwind.StopNoTable, false
 	case process.Ready:
 		if code.Mapping.SetBias(x.Payload.segments, uint64(pageSize)) && x.Payload.table.Valid() {
-			code.Table = tableRules{l.e.kernel.Tables, x.Payload.table}
+			code.Table, code.NoTable = tableRules{l.e.kernel.Tables, x.Payload.table}, false
 		}
 	}
 	return code, 0, true
 }
 
-// noRules is code without unwind information: frame pointers are tried.
+// noRules is code without unwind information: its callers are guessed.
 type noRules struct{}
 
 // Lookup implements reference.Rules.

@@ -15,7 +15,8 @@ type FrameFlags uint8
 const (
 	// FrameReturn: the address is a return address; the call is just before it.
 	FrameReturn FrameFlags = 1 << iota
-	// FrameGuessed: found by a frame-pointer step through code without unwind information.
+	// FrameGuessed: found by a step through code without unwind information: by a return address on the stack or by the frame
+	// pointer.
 	FrameGuessed
 )
 
@@ -61,7 +62,7 @@ const (
 	StopNoMapping
 	// StopNoTable: the executable's unwind table is not there (yet).
 	StopNoTable
-	// StopNoRule: no unwind information here, and the frame pointer leads nowhere.
+	// StopNoRule: the table has no rule here, and neither the stack nor the frame pointer leads on.
 	StopNoRule
 	// StopMemory: stack memory could not be read.
 	StopMemory
@@ -81,6 +82,9 @@ const (
 	StopRingBusy
 	// StopElsewhere: the process is not in the collector's pid namespace, so nothing can be read of it.
 	StopElsewhere
+	// StopNoUnwindInfo: code without unwind information that no table can have any of (anonymous memory: a JIT compiler's; a
+	// file that can't be read), and nothing on the stack looks like its return address.
+	StopNoUnwindInfo
 
 	StopReasons // how many there are
 )
@@ -88,6 +92,7 @@ const (
 var stopNames = [StopReasons]string{
 	"root", "no_user_stack", "address_space_gone", "max_frames", "tail_calls", "no_process", "no_mapping", "no_table",
 	"no_rule", "memory", "register", "no_progress", "copy_end", "abi", "stale", "runtime", "ring_busy", "other_pid_namespace",
+	"no_unwind_info",
 }
 
 // String returns the reason as it stands in metrics and attributes.
@@ -100,6 +105,16 @@ func (s StopReason) String() string {
 
 // Complete tells whether everything that there was to walk was walked.
 func (s StopReason) Complete() bool { return s == StopRoot || s == StopNoUser || s == StopGone }
+
+// How far guesses through code without unwind information go; the same values stand in bpf/abi.h, a test compares them.
+const (
+	GuessWords     = 32 // of the stack, at once
+	GuessMaxChunks = 2  // so many times, at most
+	GuessMinChunks = 1  // with kernels without bpf_loop
+	GuessMaxTries  = 8  // words of a chunk that look like return addresses
+	GuessMinTries  = 3
+	GuessNear      = 1 << 20 // bytes from a frame's stack pointer to what is believed to be part of it
+)
 
 // Memory reads a process's memory, or a copy of part of it. It fails rather than returning less than asked for.
 type Memory interface {

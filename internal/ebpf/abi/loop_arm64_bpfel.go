@@ -84,6 +84,12 @@ const (
 	LoopLimitsCOPY_SKIPS        LoopLimits = 4
 	LoopLimitsWAKE_INTERVAL     LoopLimits = 5000000
 	LoopLimitsNUM_REGS          LoopLimits = 32
+	LoopLimitsGUESS_WORDS       LoopLimits = 32
+	LoopLimitsGUESS_MAX_CHUNKS  LoopLimits = 2
+	LoopLimitsGUESS_MIN_CHUNKS  LoopLimits = 1
+	LoopLimitsGUESS_MAX_TRIES   LoopLimits = 8
+	LoopLimitsGUESS_MIN_TRIES   LoopLimits = 3
+	LoopLimitsGUESS_NEAR        LoopLimits = 1048576
 	LoopLimitsBLOCK_ROWS        LoopLimits = 64
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
 	LoopLimitsROW_RULE_BITS     LoopLimits = 20
@@ -223,7 +229,35 @@ type LoopScratch struct {
 		Window      [32]uint64
 	}
 	UserRegs [34]uint64
-	Record   struct {
+	Guess    struct {
+		_       structs.HostLayout
+		Start   uint64
+		End     uint64
+		Table   uint32
+		ExactSp uint32
+		Cfa     uint64
+		Target  uint64
+		Fp      uint64
+		Pair    [2]uint64
+		Bounds  struct {
+			_  structs.HostLayout
+			Lo uint32
+			Hi uint32
+		}
+		Number int32
+		Call   int32
+		Where  int32
+		HasFp  int32
+		Record int32
+		Chain  int32
+		Sound  int32
+		Step   int32
+		Found  uint32
+		Places [8]uint32
+		_      [4]byte
+		Words  [32]uint64
+	}
+	Record struct {
 		_      structs.HostLayout
 		Sample LoopSample
 		Words  [4608]uint64
@@ -233,30 +267,39 @@ type LoopScratch struct {
 type LoopStopReason uint32
 
 const (
-	LoopStopReasonSTOP_ROOT        LoopStopReason = 0
-	LoopStopReasonSTOP_NO_USER     LoopStopReason = 1
-	LoopStopReasonSTOP_GONE        LoopStopReason = 2
-	LoopStopReasonSTOP_MAX_FRAMES  LoopStopReason = 3
-	LoopStopReasonSTOP_TAIL_CALLS  LoopStopReason = 4
-	LoopStopReasonSTOP_NO_PROCESS  LoopStopReason = 5
-	LoopStopReasonSTOP_NO_MAPPING  LoopStopReason = 6
-	LoopStopReasonSTOP_NO_TABLE    LoopStopReason = 7
-	LoopStopReasonSTOP_NO_RULE     LoopStopReason = 8
-	LoopStopReasonSTOP_MEMORY      LoopStopReason = 9
-	LoopStopReasonSTOP_REGISTER    LoopStopReason = 10
-	LoopStopReasonSTOP_NO_PROGRESS LoopStopReason = 11
-	LoopStopReasonSTOP_COPY_END    LoopStopReason = 12
-	LoopStopReasonSTOP_ABI         LoopStopReason = 13
-	LoopStopReasonSTOP_STALE       LoopStopReason = 14
-	LoopStopReasonSTOP_RUNTIME     LoopStopReason = 15
-	LoopStopReasonSTOP_RING_BUSY   LoopStopReason = 16
-	LoopStopReasonSTOP_ELSEWHERE   LoopStopReason = 17
+	LoopStopReasonSTOP_ROOT           LoopStopReason = 0
+	LoopStopReasonSTOP_NO_USER        LoopStopReason = 1
+	LoopStopReasonSTOP_GONE           LoopStopReason = 2
+	LoopStopReasonSTOP_MAX_FRAMES     LoopStopReason = 3
+	LoopStopReasonSTOP_TAIL_CALLS     LoopStopReason = 4
+	LoopStopReasonSTOP_NO_PROCESS     LoopStopReason = 5
+	LoopStopReasonSTOP_NO_MAPPING     LoopStopReason = 6
+	LoopStopReasonSTOP_NO_TABLE       LoopStopReason = 7
+	LoopStopReasonSTOP_NO_RULE        LoopStopReason = 8
+	LoopStopReasonSTOP_MEMORY         LoopStopReason = 9
+	LoopStopReasonSTOP_REGISTER       LoopStopReason = 10
+	LoopStopReasonSTOP_NO_PROGRESS    LoopStopReason = 11
+	LoopStopReasonSTOP_COPY_END       LoopStopReason = 12
+	LoopStopReasonSTOP_ABI            LoopStopReason = 13
+	LoopStopReasonSTOP_STALE          LoopStopReason = 14
+	LoopStopReasonSTOP_RUNTIME        LoopStopReason = 15
+	LoopStopReasonSTOP_RING_BUSY      LoopStopReason = 16
+	LoopStopReasonSTOP_ELSEWHERE      LoopStopReason = 17
+	LoopStopReasonSTOP_NO_UNWIND_INFO LoopStopReason = 18
 )
 
 type LoopTrigger uint32
 
 const (
 	LoopTriggerTRIGGER_ON_CPU LoopTrigger = 0
+)
+
+type LoopWalkProgram uint32
+
+const (
+	LoopWalkProgramWALK_ON       LoopWalkProgram = 0
+	LoopWalkProgramWALK_GUESS    LoopWalkProgram = 1
+	LoopWalkProgramWALK_PROGRAMS LoopWalkProgram = 2
 )
 
 // Names of all BPF objects in the ELF.

@@ -25,6 +25,7 @@ const (
 	TailMapSlabs            = "slabs"
 	TailMapWalkPrograms     = "walk_programs"
 	TailProgOnCpu           = "on_cpu"
+	TailProgOnCpuGuess      = "on_cpu_guess"
 	TailProgOnCpuNext       = "on_cpu_next"
 	TailVarAbiTypes         = "abi_types"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
@@ -78,8 +79,9 @@ type TailSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailProgramSpecs struct {
-	OnCpu     *ebpf.ProgramSpec `ebpf:"on_cpu"`
-	OnCpuNext *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
+	OnCpu      *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpuGuess *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
+	OnCpuNext  *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
 }
 
 // TailMapSpecs contains maps before they are loaded into the kernel.
@@ -171,13 +173,15 @@ type TailVariables struct {
 //
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailPrograms struct {
-	OnCpu     *ebpf.Program `ebpf:"on_cpu"`
-	OnCpuNext *ebpf.Program `ebpf:"on_cpu_next"`
+	OnCpu      *ebpf.Program `ebpf:"on_cpu"`
+	OnCpuGuess *ebpf.Program `ebpf:"on_cpu_guess"`
+	OnCpuNext  *ebpf.Program `ebpf:"on_cpu_next"`
 }
 
 func (p *TailPrograms) Close() error {
 	return _TailClose(
 		p.OnCpu,
+		p.OnCpuGuess,
 		p.OnCpuNext,
 	)
 }

@@ -109,6 +109,56 @@ func (s *source) table(arch unwind.Arch) *unwind.Table {
 	return b.Table(at)
 }
 
+// addCalls makes code that can be read: before many of the addresses that code() makes is a call.
+func (s *source) addCalls(arch unwind.Arch, m *tape.Memory) {
+	for i := range 3 {
+		start := codeAt + uint64(i)*0x2000
+		code := make([]byte, 0x800)
+		for at := 8; at < len(code); at += 8 {
+			choice := s.n(24)
+			rel := s.code() - start - uint64(at)
+			if arch == unwind.ArchARM64 {
+				if word, ok := branch(choice, rel); ok {
+					binary.LittleEndian.PutUint32(code[at-4:], word)
+				}
+				continue
+			}
+			calls := [][]byte{
+				binary.LittleEndian.AppendUint32([]byte{0xe8}, uint32(rel)), binary.LittleEndian.AppendUint32([]byte{0xe8}, uint32(s.word())),
+				{0xff, 0xd0}, {0x41, 0xff, 0xd2}, {0xff, 0x10}, {0xff, 0x14, 0xc8}, {0xff, 0x50, 8}, {0xff, 0x54, 0x24, 8},
+				{0xff, 0x15, 1, 2, 3, 4}, {0xff, 0x90, 1, 2, 3, 4}, {0xff, 0x94, 0x24, 1, 2, 3, 4}, {0xff, 0x14, 0x25, 1, 2, 3, 4},
+				{0xc3}, {0x55, 0x48, 0x89, 0xe5}, {0xf3, 0x0f, 0x1e, 0xfa},
+			}
+			if choice < len(calls) {
+				copy(code[at-len(calls[choice]):], calls[choice])
+			} else if choice == len(calls) && at >= 16 { // movabs; call
+				copy(code[at-12:], append(binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8}, s.code()), 0xff, 0xd0))
+			}
+			switch s.n(8) { // what begins here
+			case 0:
+				code[at] = 0x55
+			case 1:
+				code[at] = 0xc3
+			case 2:
+				copy(code[at-1:], []byte{0x55, 0x48, 0x89, 0xe5})
+			}
+		}
+		m.Add(unwind.Addr(start), code[:len(code)-8*s.n(3)])
+	}
+}
+
+// branch is an arm64 instruction that may be a call.
+func branch(choice int, rel uint64) (uint32, bool) {
+	words := []uint32{
+		0x94000000 | uint32(rel/4)&0x3ffffff, 0x94000000 | uint32(rel/4)&0x3ffffff, 0xd63f0000, 0xd63f0100, 0xd63f093f, 0xd63f0d1f, 0xd73f0a1f,
+		0xd73f0e01, 0xd65f03c0, 0xa9bf7bfd, 0x910003fd, 0xd503233f,
+	}
+	if choice < len(words) {
+		return words[choice], true
+	}
+	return 0, false
+}
+
 // tape makes a process of three mappings and a stack.
 func (s *source) tape(arch unwind.Arch) *tape.Tape {
 	p := &tape.Tape{Arch: arch, MaxFrames: 1 + s.n(64)*s.n(17), ThreadPointer: unwind.Addr(s.byte()) * 8}
@@ -129,7 +179,8 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 	}
 	words := 16 + s.n(240)
 	s.stack = stackAt
-	if s.n(2) == 0 {
+	switch s.n(4) {
+	case 0, 1:
 		// All addresses of code are good for a stack too, above the real one: whatever is taken for a saved register leads
 		// on, and somewhere else than the right one.
 		s.stack = lowStackAt
@@ -138,6 +189,8 @@ func (s *source) tape(arch unwind.Arch) *tape.Tape {
 			code = binary.LittleEndian.AppendUint64(code, s.code())
 		}
 		p.Memory.Add(codeAt, code)
+	case 2:
+		s.addCalls(arch, &p.Memory)
 	}
 	stack := make([]byte, 0, 8*words)
 	returns := 128 + s.byte()/2 // how much of the stack are return addresses: the more, the deeper are walks

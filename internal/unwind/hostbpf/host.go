@@ -31,6 +31,7 @@ type Host struct {
 	stderr bytes.Buffer
 	taken  uint64
 	lost   uint64
+	old    bool // it searches less, see reference.Walker
 }
 
 // Start builds the program if need be and runs it.
@@ -39,7 +40,7 @@ func Start(arch unwind.Arch, v Variant) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cmd: exec.Command(program)}
+	h := &Host{cmd: exec.Command(program), old: v == Tail}
 	// Looking for leaks at the end takes ptrace, which containers forbid.
 	h.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0", "UBSAN_OPTIONS=print_stacktrace=1")
 	h.cmd.Stderr = &h.stderr

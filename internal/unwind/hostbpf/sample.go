@@ -128,6 +128,7 @@ type Record struct {
 	Stack        []byte
 
 	Raw []byte // as it lies in the ring
+	old bool
 }
 
 // StopReason says why the walk ended.
@@ -149,7 +150,7 @@ func (h *Host) Take(s *Sample, mem unwind.Memory) (*Record, error) {
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	r := &Record{Raw: raw}
+	r := &Record{Raw: raw, old: h.old}
 	return r, r.decode()
 }
 

@@ -2,11 +2,9 @@ package reference
 
 import "github.com/hostprofiles/hostprofiles/internal/unwind"
 
-// guess steps through code without unwind information as if it kept a frame-pointer chain, and believes the result only
-// if it leads on: upwards on the stack, and to code.
-//
-//	amd64, arm64   fp -> | caller's fp | return address |
-func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
+// alongChain steps, on arm64, from a frame that was guessed, so that its stack pointer is not known, along the chain of frame
+// pointers.
+func (w *Walker) alongChain() (next frame, stop unwind.StopReason, ok bool) {
 	fp, stop, ok := w.reg(w.fp())
 	if !ok {
 		return frame{}, guessStop(stop), false
@@ -30,10 +28,6 @@ func (w *Walker) guess() (next frame, stop unwind.StopReason, ok bool) {
 	next = frame{flags: unwind.FrameReturn | unwind.FrameGuessed, low: unwind.Addr(fp + 16)}
 	next.regs.PC = ra
 	set(&next.regs, w.fp(), callerFP)
-	if w.arch == unwind.ArchAMD64 {
-		// Not on arm64: gcc puts the record at the frame's lower end.
-		set(&next.regs, w.sp(), fp+16)
-	}
 	return next, 0, true
 }
 

@@ -8,10 +8,10 @@ import (
 )
 
 // step finds the caller of the current frame by the rule for its pc. If ok is false, stop says why there is none.
-func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
+func (w *Walker) step(c Code, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
 	case unwind.CFANone:
-		return w.guess()
+		return w.guess(c)
 	case unwind.CFARoot:
 		return frame{}, unwind.StopRoot, false
 	case unwind.CFAFramePointer:
@@ -19,11 +19,11 @@ func (w *Walker) step(m unwind.Mapping, r unwind.Rule) (_ frame, stop unwind.Sto
 	case unwind.CFASignal:
 		return w.signal()
 	case unwind.CFAGoSwitch:
-		return w.goSwitch(m, r)
+		return w.goSwitch(c.Mapping, r)
 	case unwind.CFAReg, unwind.CFAMem, unwind.CFAPLT:
 		if r.Reg == w.sp() && w.arch == unwind.ArchARM64 && w.regs.Known&(1<<unwind.ARM64SP) == 0 {
 			// The frame was guessed, so that its stack pointer is not known.
-			return w.guess()
+			return w.alongChain()
 		}
 		return w.byRule(r)
 	}

@@ -140,7 +140,7 @@ func (p *process) Find(a unwind.Addr) (Code, unwind.StopReason, bool) {
 	case m == nil:
 		return Code{}, unwind.StopNoMapping, false
 	case m.img == nil:
-		return Code{Mapping: m.m}, unwind.StopNoTable, false
+		return Code{Mapping: m.m, Table: &unwind.Table{}, NoTable: true}, 0, true
 	}
 	return Code{Mapping: m.m, Table: m.img.table}, 0, true
 }

@@ -20,6 +20,7 @@ var ErrCopyEnd = errors.New("behind the end of the copied memory")
 type Code struct {
 	Mapping unwind.Mapping
 	Table   Rules
+	NoTable bool // there is none: anonymous memory, a file that can't be read
 }
 
 // Rules finds the rule for an instruction, CFANone's zero Rule if there is none; *unwind.Table is one.
@@ -30,7 +31,8 @@ type Rules interface {
 // Lookup finds code.
 type Lookup interface {
 	// Find returns the executable mapping that holds a and the table of what is mapped. If ok is false, stop says what
-	// is missing: StopNoProcess, StopNoMapping or StopStale, or StopNoTable if just the table is not there.
+	// is missing: StopNoProcess, StopNoMapping or StopStale, or StopNoTable if just the table is not there; then c has the
+	// mapping.
 	Find(a unwind.Addr) (c Code, stop unwind.StopReason, ok bool)
 }
 
@@ -47,6 +49,10 @@ type GoSwitcher interface {
 type Walker struct {
 	// Go finds goroutines; without it a walk ends where one is needed, with StopRuntime.
 	Go GoSwitcher
+	// NoCode: the memory holds no code. Return addresses are then told from other words by tables alone.
+	NoCode bool
+	// Old: guesses search as far as BPF does on kernels without bpf_loop.
+	Old bool
 
 	arch   unwind.Arch
 	mem    unwind.Memory
@@ -90,7 +96,7 @@ func (w *Walker) Resume(dst []unwind.RawFrame, max int) ([]unwind.RawFrame, unwi
 			return dst, missing
 		}
 		at := unwind.LookupAddr(w.regs.PC, w.flags&unwind.FrameReturn != 0)
-		next, stop, ok := w.step(code.Mapping, code.Table.Lookup(code.Mapping.FileAddr(at)))
+		next, stop, ok := w.step(code, code.Table.Lookup(code.Mapping.FileAddr(at)))
 		if !ok {
 			return dst, stop
 		}

@@ -78,9 +78,9 @@ func (c Code) Find(a unwind.Addr) (reference.Code, unwind.StopReason, bool) {
 	case m == nil:
 		return reference.Code{}, unwind.StopNoMapping, false
 	case m.Table != nil:
-		return reference.Code{Mapping: m.Mapping, Table: m.Table}, 0, true
+		return reference.Code{Mapping: m.Mapping, Table: m.Table, NoTable: len(m.Table.Rows) == 0}, 0, true
 	case m.NoTable:
-		return reference.Code{Mapping: m.Mapping, Table: &unwind.Table{}}, 0, true
+		return reference.Code{Mapping: m.Mapping, Table: &unwind.Table{}, NoTable: true}, 0, true
 	}
 	return reference.Code{Mapping: m.Mapping}, unwind.StopNoTable, false
 }

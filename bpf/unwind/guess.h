@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * Steps through code without unwind information: what a JIT compiler made, assembler, files that
+ * can't be read. The order of the tries and why is in
+ * docs/decisions/0021-code-without-unwind-information.md; internal/unwind/reference does the same.
+ */
+#ifndef HOSTPROFILES_GUESS_H
+#define HOSTPROFILES_GUESS_H
+
+#include "call.h"
+#include "steps.h"
+#include "table.h"
+
+#ifdef VARIANT_LOOP
+#define GUESS_CHUNKS GUESS_MAX_CHUNKS
+#define GUESS_TRIES GUESS_MAX_TRIES
+/* verified on its own */
+#define GUESS_PART __attribute__((noinline))
+#else
+#define GUESS_CHUNKS GUESS_MIN_CHUNKS
+#define GUESS_TRIES GUESS_MIN_TRIES
+#define GUESS_PART static __attribute__((always_inline)) inline
+#endif
+
+/* How good a word is as the return address of the code at pc. */
+enum grade {
+	GRADE_NONE,
+	GRADE_WEAK,
+	GRADE_STRONG, /* what was called may have been the code at pc, as far as one sees */
+};
+
+/*
+ * Results go through memory: the verifier then knows nothing of them, and needs to look only once
+ * at what comes behind, not once for each way there.
+ */
+#define forget() asm volatile("" ::: "memory")
+
+/*
+ * The rule of the code that an address is in, CFA_NONE's without a table; nothing if it is no code.
+ * A gap in a table is none, unless it is the one that pc is in.
+ */
+INLINE const struct rule *code_rule(struct scratch *s, __u64 addr)
+{
+	struct walk *w = &s->walk;
+	struct guess *g = &s->guess;
+	__u32 key;
+
+	g->number = search_mapping(w, addr, &g->bounds);
+	forget();
+	if (g->number)
+		return 0;
+	if (w->mapping.flags & MAPPING_TABLE) {
+		g->number = search_rule(&w->mapping, addr - w->mapping.bias, &g->bounds);
+		if (g->number == 0 && w->mapping.start != g->start)
+			g->number = -1;
+		forget();
+	}
+	if (g->number < 0)
+		return 0;
+	key = g->number;
+	return bpf_map_lookup_elem(&rules, &key);
+}
+
+/* The call that ends at ra, in w->mapping; its target goes into guess.target. */
+INLINE int find_call(struct scratch *s, __u64 ra)
+{
+	__u64 target = 0;
+
+	s->guess.call = call_before(s->walk.mapping.start, ra, &target);
+	s->guess.target = target;
+	forget();
+	return s->guess.call;
+}
+
+/*
+ * Whether a frame with the rule r whose stack pointer is sp leads on: up the stack, to a return
+ * address. Stale ones mostly don't.
+ */
+INLINE int leads_on(struct scratch *s, const struct rule *r, __u64 sp, __u64 fp)
+{
+	__u64 cfa, ra, base = r->reg == REG_SP ? sp : fp;
+	const struct rule *above;
+	int call;
+
+	if (r->cfa != CFA_REG && r->cfa != CFA_MEM && r->cfa != CFA_PLT)
+		return 1;
+	if (r->cfa == CFA_REG && r->offset2 == CFA_NOTE_OTHER_STACK)
+		return 1;
+	if ((r->reg != REG_SP && r->reg != REG_FP) || r->ra != RA_AT_CFA)
+		return 0;
+#if defined(__TARGET_ARCH_arm64)
+	if (r->reg == REG_SP && !s->guess.exact_sp) /* nobody knows */
+		return 1;
+#endif
+	cfa = base + r->offset;
+	if (r->cfa == CFA_MEM) {
+		if (read_user(&cfa, sizeof(cfa), cfa))
+			return 0;
+		cfa += r->offset2;
+	}
+	if (cfa <= sp || cfa - sp >= GUESS_NEAR)
+		return 0;
+	if (r->reg == REG_SP)
+		s->guess.cfa = cfa;
+	if (read_user(&ra, sizeof(ra), cfa + 8 * (__s64)r->ra_offset))
+		return 0;
+	ra = strip_pac(ra);
+	above = code_rule(s, ra - 1);
+	if (!above)
+		return 0;
+	call = find_call(s, ra);
+	if (call == CALL_UNREADABLE)
+		return above->cfa != CFA_NONE;
+	return call != CALL_NONE || above->cfa == CFA_SIGNAL;
+}
+
+/* Whether the function at target begins by saving the frame pointer. */
+INLINE int saves_fp(__u64 target)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u32 v;
+
+	if (read_user(&v, sizeof(v), target))
+		return 1;
+	if (v == 0xfa1e0ff3 && read_user(&v, sizeof(v), target + 4)) /* endbr64 */
+		return 1;
+	return (v & 0xff) == 0x55;
+#else
+	return 1;
+#endif
+}
+
+/* Where a direct call goes, seen from the code at pc. */
+enum target {
+	TARGET_OWN,     /* into the same mapping */
+	TARGET_SIMILAR, /* into code without unwind information */
+	TARGET_OTHER,
+	TARGET_NO_CODE,
+};
+
+INLINE int where_is(struct scratch *s, __u64 target)
+{
+	if (target >= s->guess.start && target < s->guess.end)
+		return TARGET_OWN;
+	if (search_mapping(&s->walk, target, &s->guess.bounds))
+		return TARGET_NO_CODE;
+	return s->walk.mapping.flags & MAPPING_NO_TABLE ? TARGET_SIMILAR : TARGET_OTHER;
+}
+
+/*
+ * Grades ra, which lies at slot, as a return address. fp is what the frame pointer would be in the
+ * caller; by_fp: a chain of frame pointers led there.
+ */
+GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 by_fp)
+{
+	const struct rule *r;
+	struct guess *g;
+	__u32 flags;
+	int call;
+
+	if (!s)
+		return GRADE_NONE;
+	g = &s->guess;
+	g->where = TARGET_OWN;
+	g->cfa = 0;
+	r = code_rule(s, ra - 1);
+	if (!r)
+		return GRADE_NONE;
+	flags = s->walk.mapping.flags;
+	call = find_call(s, ra);
+	if (call == CALL_NONE)
+		return r->cfa == CFA_SIGNAL ? GRADE_STRONG : GRADE_NONE;
+	if (call == CALL_DIRECT) {
+		g->where = where_is(s, g->target);
+		if (g->where == TARGET_NO_CODE)
+			return GRADE_NONE;
+	}
+	forget();
+	if (!(flags & (MAPPING_TABLE | MAPPING_NO_TABLE))) /* its table comes later */
+		return call == CALL_UNREADABLE ? GRADE_NONE : GRADE_WEAK;
+	if (r->cfa != CFA_NONE) {
+		if (!leads_on(s, r, slot + 8, fp))
+			return GRADE_NONE;
+		if (call == CALL_UNREADABLE || g->where == TARGET_OTHER)
+			return GRADE_WEAK;
+		return GRADE_STRONG;
+	}
+	if (by_fp)
+		return GRADE_WEAK;
+	if (call == CALL_UNREADABLE || g->where == TARGET_OTHER)
+		return GRADE_NONE;
+	if (call == CALL_DIRECT && g->where == TARGET_OWN && g->target <= s->walk.pc &&
+	    !saves_fp(g->target))
+		return GRADE_STRONG;
+	return GRADE_WEAK;
+}
+
+/* Reads the words at addr for a scan, up to the end of their page if the next one can't be read. */
+INLINE __u32 read_words(struct scratch *s, __u64 addr)
+{
+	__u32 len = 4096 - (addr & 4095);
+
+	if (!read_user(s->guess.words, sizeof(s->guess.words), addr))
+		return GUESS_WORDS;
+	if (len >= sizeof(s->guess.words))
+		return 0;
+	opaque(len);
+	len &= sizeof(s->guess.words) - 1;
+	if (read_user(s->guess.words, len, addr))
+		return 0;
+	return len / 8;
+}
+
+/* Finds those of the n words that are addresses behind a call: the first GUESS_TRIES of them. */
+GUESS_PART int find_returns(struct scratch *s, __u32 n)
+{
+	struct guess *g;
+
+	if (!s)
+		return 0;
+	g = &s->guess;
+	g->found = 0;
+	for (__u32 i = 0; i < GUESS_WORDS; i++) {
+		__u64 ra = strip_pac(g->words[i]);
+		__u32 at;
+
+		forget();
+		at = g->found;
+		if (i >= n || at >= GUESS_TRIES)
+			break;
+		g->number = search_mapping(&s->walk, ra - 1, &g->bounds);
+		forget();
+		if (g->number || find_call(s, ra) == CALL_NONE)
+			continue;
+		g->places[at & (GUESS_MAX_TRIES - 1)] = i;
+		g->found = at + 1;
+	}
+	return 0;
+}
+
+/*
+ * Makes w describe the caller that ra, at slot, returns to. Nobody knows what became of the
+ * registers: the frame pointer is taken for untouched if it may be one.
+ */
+INLINE void step_to(struct walk *w, __u64 slot, __u64 ra)
+{
+	__u64 fp, sp = slot + 8;
+	int lost = get_reg(w, REG_FP, &fp) || (fp & 7) || fp < sp || fp - sp >= GUESS_NEAR;
+
+	w->known = 0;
+	w->lazy = 0;
+	if (!lost)
+		set_reg(w, REG_FP, fp);
+	set_reg(w, REG_SP, sp);
+#if defined(__TARGET_ARCH_arm64)
+	w->known &= ~(1u << REG_SP); /* saved anywhere in the frame: a lower bound only */
+#endif
+	w->pc = ra;
+	w->flags = FRAME_RETURN | FRAME_GUESSED;
+}
+
+/*
+ * Looks for a return address from the stack pointer on. Below limit, where the frame pointer is
+ * known to lead on, only a strong one counts that does not contradict it.
+ */
+INLINE int scan(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	__u64 at = w->regs[REG_SP], limit = s->guess.sound ? s->guess.fp + 8 : 0;
+
+	if (at & 7)
+		return 0;
+	for (int c = 0; c < GUESS_CHUNKS; c++) {
+		__u32 n = read_words(s, at);
+
+		find_returns(s, n);
+		for (__u32 t = 0; t < GUESS_TRIES; t++) {
+			__u32 i;
+			__u64 slot, ra;
+			int g;
+
+			forget();
+			if (t >= s->guess.found)
+				break;
+			i = s->guess.places[t] & (GUESS_WORDS - 1);
+			slot = at + 8 * (__u64)i;
+			if (limit && slot >= limit)
+				return 0;
+			ra = strip_pac(s->guess.words[i]);
+			g = grade(s, slot, ra, s->guess.fp, 0);
+			if (limit ? g == GRADE_STRONG && s->guess.cfa < limit : g) {
+				step_to(w, slot, ra);
+				return 1;
+			}
+		}
+		if (n < GUESS_WORDS)
+			break;
+		at += sizeof(s->guess.words);
+	}
+	return 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+
+/* How far above the stack pointer the return address is, by the instruction at pc; negative if it
+ * does not tell. */
+INLINE int return_slot(const struct guess *g, __u64 pc)
+{
+	__u32 v = 0;
+	__u8 before = 0;
+
+	if (read_user(&v, sizeof(v), pc) && read_user(&v, 1, pc))
+		return -1;
+	if ((v & 0xff) == 0x55 || v == 0xfa1e0ff3) /* push %rbp; endbr64 */
+		return 0;
+	if ((v & 0xff) == 0xc3 || (v & 0xff) == 0xc2 || (v & 0xffff) == 0xc3f3) /* ret */
+		return 0;
+	v &= 0xffffff;
+	if ((v == 0xe58948 || v == 0xec8b48) && pc > g->start && /* mov %rsp, %rbp */
+	    !read_user(&before, 1, pc - 1) && before == 0x55)
+		return 8;
+	return -1;
+}
+
+/* Where a function begins or ends, the code and the stack pointer tell; and a function that keeps
+ * no frame pointer may have pushed nothing. */
+INLINE int leaf_step(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	int offset = return_slot(&s->guess, w->pc), g;
+	__u64 slot = w->regs[REG_SP] + (offset > 0 ? offset : 0), ra;
+
+	if (read_user(&ra, sizeof(ra), slot))
+		return 0;
+	g = grade(s, slot, ra, s->guess.fp, 0);
+	if (!g || (offset < 0 && (g != GRADE_STRONG || s->guess.cfa > s->guess.fp)))
+		return 0;
+	step_to(w, slot, ra);
+	return 1;
+}
+
+#else
+
+/* Whether the return address is in the link register, by the instruction at pc: stp x29, x30, [sp,
+ * #-n]!, ret and its forms that authenticate, paciasp, pacibsp, bti c. */
+INLINE int link_is_there(__u32 v)
+{
+	return (v & 0xffc07fff) == 0xa9807bfd || v == 0xd65f03c0 || v == 0xd65f0bff ||
+	       v == 0xd65f0fff || v == 0xd503233f || v == 0xd503237f || v == 0xd503245f;
+}
+
+/* Where a function begins or ends, the code tells. */
+INLINE int leaf_step(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	__u64 ra, sp = w->regs[REG_SP], pair[2];
+	__u32 v[2] = {};
+
+	if (read_user(&v[1], sizeof(v[1]), w->pc))
+		return 0;
+	if (link_is_there(v[1])) {
+		if (get_reg(w, REG_LR, &ra))
+			return 0;
+		ra = strip_pac(ra);
+		s->guess.exact_sp = 1;
+		if (!grade(s, sp - 8, ra, s->guess.fp, 0)) {
+			s->guess.exact_sp = 0;
+			return 0;
+		}
+		step_to(w, sp - 8, ra);
+		set_reg(w, REG_SP, sp);
+		return 1;
+	}
+	/* mov x29, sp behind the stp */
+	if (v[1] != 0x910003fd || w->pc <= s->guess.start ||
+	    read_user(&v[0], sizeof(v[0]), w->pc - 4) || (v[0] & 0xffc07fff) != 0xa9807bfd ||
+	    read_user(pair, sizeof(pair), sp))
+		return 0;
+	ra = strip_pac(pair[1]);
+	if (!grade(s, sp + 8, ra, pair[0], 1))
+		return 0;
+	step_to(w, sp + 8, ra);
+	return 1;
+}
+
+#endif
+
+/*
+ * Whether the frame pointer leads to a frame of the same mapping: such code keeps a chain of them.
+ * This is what most JIT compilers' frames are like, and needs no search.
+ */
+INLINE int chained(struct walk *w, const __u64 pair[2], __u64 fp)
+{
+	__u64 ra = strip_pac(pair[1]), target;
+	int call;
+
+	if (w->mapping.flags & MAPPING_TABLE || ra - 1 < w->mapping.start ||
+	    ra - 1 >= w->mapping.end || pair[0] <= fp || pair[0] - fp >= GUESS_NEAR)
+		return 0;
+	call = call_before(w->mapping.start, ra, &target);
+	if (call == CALL_DIRECT)
+		return target >= w->mapping.start && target < w->mapping.end;
+	return call != CALL_NONE;
+}
+
+/* The step by the frame record pair at fp. */
+INLINE int record_step(struct walk *w, const __u64 pair[2], __u64 fp)
+{
+	w->known = 0;
+	w->lazy = 0;
+	set_reg(w, REG_FP, pair[0]);
+	set_reg(w, REG_SP, fp + 16);
+#if defined(__TARGET_ARCH_arm64)
+	/* gcc puts the frame record at the bottom of the frame: then this is a lower bound only */
+	w->known &= ~(1u << REG_SP);
+#endif
+	w->pc = strip_pac(pair[1]);
+	w->flags = FRAME_RETURN | FRAME_GUESSED;
+	return STEP_FRAME;
+}
+
+/* The frame record that fp points to, if it may be one. */
+INLINE int read_record(const struct walk *w, __u64 pair[2], __u64 fp)
+{
+	return (fp & 7) || fp < w->regs[REG_SP] || read_user(pair, 16, fp);
+}
+
+/* Whether the code that a record returns to is there at all, if nothing better is found. */
+INLINE int returns_to_code(struct scratch *s, __u64 ra)
+{
+	return code_rule(s, ra - 1) && find_call(s, ra) != CALL_NONE;
+}
+
+/* What the frame pointer is, and the record that it points to. */
+INLINE void look_at_fp(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	struct guess *g = &s->guess;
+	__u64 fp = 0, pair[2] = {};
+
+	g->has_fp = !get_reg(w, REG_FP, &fp);
+	g->record = g->has_fp && fp && !read_record(w, pair, fp);
+	g->chain = g->record && chained(w, pair, fp);
+	g->fp = fp;
+	g->pair[0] = pair[0];
+	g->pair[1] = pair[1];
+	forget();
+}
+
+/*
+ * One step from the frame at pc, which was pushed, in code without unwind information; w->mapping
+ * is the code's.
+ */
+GUESS_PART int guess_step(struct scratch *s)
+{
+	struct guess *g;
+	struct walk *w;
+
+	if (!s)
+		return STEP_STOP;
+	w = &s->walk;
+	g = &s->guess;
+	g->start = w->mapping.start;
+	g->end = w->mapping.end;
+	g->table = w->mapping.flags & MAPPING_TABLE;
+	g->exact_sp = 0;
+	look_at_fp(s);
+	if (!(w->flags & FRAME_RETURN) && leaf_step(s))
+		return STEP_FRAME;
+	forget();
+	if (g->chain)
+		return record_step(w, g->pair, g->fp);
+	g->sound = GRADE_NONE;
+	if (g->record && g->fp - w->regs[REG_SP] < GUESS_NEAR)
+		g->sound = grade(s, g->fp + 8, strip_pac(g->pair[1]), g->pair[0], 1);
+	forget();
+#if defined(__TARGET_ARCH_arm64)
+	if (g->sound)
+		return record_step(w, g->pair, g->fp);
+#endif
+	if (w->known & (1u << REG_SP) && scan(s))
+		return STEP_FRAME;
+	forget();
+	if (g->record && (g->sound || returns_to_code(s, strip_pac(g->pair[1]))))
+		return record_step(w, g->pair, g->fp);
+	/* the end of a chain of frame pointers, if it is known to be one */
+	if (g->has_fp && (!g->fp || (g->record && !strip_pac(g->pair[1]))) &&
+	    (g->table || w->flags & FRAME_GUESSED))
+		return stop(w, STOP_ROOT);
+	return stop(w, g->table ? STOP_NO_RULE : STOP_NO_UNWIND_INFO);
+}
+
+#endif
