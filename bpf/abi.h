@@ -88,6 +88,10 @@ enum limits {
 	GUESS_MAX_TRIES = 8,
 	GUESS_MIN_TRIES = 3,
 	GUESS_NEAR = 1 << 20,
+	GUESS_CODE = 256,
+	GUESS_EXITS = 4,
+	GUESS_TOKENS = 8,
+	GUESS_RETURNS = 8,
 
 	BLOCK_ROWS = 64, /* rows, or entries of the page index, in one block */
 	TABLE_PAGE_BITS = 9,
@@ -220,7 +224,8 @@ struct counters {
 /* VARIANT_TAIL's programs after the first, by their place in the map walk_programs. */
 enum walk_program {
 	WALK_ON,
-	WALK_GUESS, /* guesses the caller of the frame that was pushed last, and walks on */
+	WALK_GUESS,  /* guesses the caller of the frame that was pushed last, and walks on */
+	WALK_SEARCH, /* the same, if the code did not tell */
 	WALK_PROGRAMS,
 };
 

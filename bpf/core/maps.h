@@ -47,20 +47,48 @@ struct walk {
 	__u64 window[WINDOW_WORDS];
 };
 
+/* What was read of an epilogue, backwards from its return, and what an exit says that was found. */
+enum run {
+	RUN_NONE,
+	RUN_POPS,
+	RUN_WHOLE,
+	RUN_BY_FP,
+};
+
+enum exit_kind {
+	EXIT_BY_SP,
+	EXIT_BY_FP,
+	EXIT_BARE, /* a byte that is a return, or part of something else */
+	EXIT_LEAF, /* nothing says so: there may be no frame at all */
+};
+
 /* What a step through code without unwind information needs to remember. */
 struct guess {
-	__u64 start, end; /* of the mapping that pc is in */
-	__u32 table;      /* it has one, without a row for pc */
-	__u32 exact_sp;   /* arm64: the caller's stack pointer is the one that is known */
-	__u64 cfa;        /* of the caller graded last, if its rule bases it on the stack pointer */
-	__u64 target;     /* of the call looked at last */
+	__u64 start, end;  /* of the mapping that pc is in */
 	__u64 fp, pair[2]; /* the frame pointer, and the frame record there */
-	struct bounds bounds;
-	int number, call, where;
+	__u64 cfa;      /* of the caller graded last, if its rule bases it on the stack pointer */
+	__u64 target;   /* of the call looked at last */
+	__u32 table;    /* the mapping has one, without a row for pc */
+	__u32 exact_sp; /* arm64: the caller's stack pointer is the one that is known */
 	int has_fp, record, chain, sound, step;
-	__u32 found; /* words that may be return addresses */
-	__u32 places[GUESS_MAX_TRIES];
+	int number, call, where;
+	struct bounds bounds;
+	__u64 cursor, limit; /* of the scan */
+	__u32 words_read, grading, kind, restored;
+	__u64 slot, ra, caller_fp; /* of an exit */
+	__u32 found;               /* words that may be return addresses */
+	__u32 places[GUESS_RETURNS];
+	/* exits.h */
+	__u32 at, run, bare, exits;
+	__u32 pushed; /* that the rest of the prologue will push */
+	__s32 size, fp_at;
+	struct {
+		__s32 size;  /* from the stack pointer to the return address */
+		__s32 fp_at; /* where the frame pointer was saved; -1: nowhere */
+		__u32 kind;
+	} exit[GUESS_EXITS];
 	__u64 words[GUESS_WORDS];
+	__u8 code[GUESS_CODE + 8];
 };
 
 struct record {

@@ -71,4 +71,22 @@ INLINE int push_frame(struct scratch *s, __u32 runtime)
 	}
 #endif
 
+/* Guesses: how far they go, and functions of theirs. */
+#ifdef VARIANT_LOOP
+#define GUESS_CHUNKS GUESS_MAX_CHUNKS
+#define GUESS_TRIES GUESS_MAX_TRIES
+/* verified on its own */
+#define GUESS_PART __attribute__((noinline))
+#else
+#define GUESS_CHUNKS GUESS_MIN_CHUNKS
+#define GUESS_TRIES GUESS_MIN_TRIES
+#define GUESS_PART static __attribute__((always_inline)) inline
+#endif
+
+/*
+ * Results go through memory: the verifier then knows nothing of them, and needs to look only once
+ * at what comes behind, not once for each way there.
+ */
+#define forget() asm volatile("" ::: "memory")
+
 #endif

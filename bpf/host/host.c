@@ -238,7 +238,7 @@ long bpf_tail_call(void *ctx, void *programs, __u32 index)
 {
 	(void)ctx;
 	(void)programs;
-	if (index < 2 && tail_calls++ < MAX_TAIL_CALLS)
+	if (index < WALK_PROGRAMS && tail_calls++ < MAX_TAIL_CALLS)
 		longjmp(next_program, 1 + index);
 	return -1;
 }
@@ -414,6 +414,9 @@ static void take_sample(const void *payload, __u64 size)
 		break;
 	case 1 + WALK_GUESS:
 		on_cpu_guess(&ctx);
+		break;
+	case 1 + WALK_SEARCH:
+		on_cpu_search(&ctx);
 		break;
 #endif
 	}

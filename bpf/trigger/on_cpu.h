@@ -85,7 +85,30 @@ int on_cpu_guess(struct perf_ctx *ctx)
 
 	if (!c || !s)
 		return 0;
-	s->guess.step = guess_step(s);
+	s->guess.step = guess_by_code(s);
+	forget();
+	if (s->guess.step == STEP_FRAME) {
+		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
+	} else {
+		bpf_tail_call(ctx, &walk_programs, WALK_SEARCH);
+		s->walk.stop = STOP_TAIL_CALLS;
+		s->walk.stop_line = __LINE__;
+		finish(s, c);
+	}
+	return 0;
+}
+
+/* The rest of a guess that the code at pc did not tell. */
+SEC("perf_event")
+int on_cpu_search(struct perf_ctx *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct counters *c = my_counters(cpu);
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
+
+	if (!c || !s)
+		return 0;
+	s->guess.step = guess_by_stack(s);
 	forget();
 	if (s->guess.step == STEP_FRAME)
 		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);

@@ -8,19 +8,9 @@
 #define HOSTPROFILES_GUESS_H
 
 #include "call.h"
+#include "exits.h"
 #include "steps.h"
 #include "table.h"
-
-#ifdef VARIANT_LOOP
-#define GUESS_CHUNKS GUESS_MAX_CHUNKS
-#define GUESS_TRIES GUESS_MAX_TRIES
-/* verified on its own */
-#define GUESS_PART __attribute__((noinline))
-#else
-#define GUESS_CHUNKS GUESS_MIN_CHUNKS
-#define GUESS_TRIES GUESS_MIN_TRIES
-#define GUESS_PART static __attribute__((always_inline)) inline
-#endif
 
 /* How good a word is as the return address of the code at pc. */
 enum grade {
@@ -28,12 +18,6 @@ enum grade {
 	GRADE_WEAK,
 	GRADE_STRONG, /* what was called may have been the code at pc, as far as one sees */
 };
-
-/*
- * Results go through memory: the verifier then knows nothing of them, and needs to look only once
- * at what comes behind, not once for each way there.
- */
-#define forget() asm volatile("" ::: "memory")
 
 /*
  * The rule of the code that an address is in, CFA_NONE's without a table; nothing if it is no code.
@@ -149,9 +133,9 @@ INLINE int where_is(struct scratch *s, __u64 target)
 
 /*
  * Grades ra, which lies at slot, as a return address. fp is what the frame pointer would be in the
- * caller; by_fp: a chain of frame pointers led there.
+ * caller; trusted: the code itself or a chain of frame pointers led there.
  */
-GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 by_fp)
+GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 trusted)
 {
 	const struct rule *r;
 	struct guess *g;
@@ -185,7 +169,7 @@ GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 by
 			return GRADE_WEAK;
 		return GRADE_STRONG;
 	}
-	if (by_fp)
+	if (trusted)
 		return GRADE_WEAK;
 	if (call == CALL_UNREADABLE || g->where == TARGET_OTHER)
 		return GRADE_NONE;
@@ -232,7 +216,7 @@ GUESS_PART int find_returns(struct scratch *s, __u32 n)
 		forget();
 		if (g->number || find_call(s, ra) == CALL_NONE)
 			continue;
-		g->places[at & (GUESS_MAX_TRIES - 1)] = i;
+		g->places[at & (GUESS_RETURNS - 1)] = i;
 		g->found = at + 1;
 	}
 	return 0;
@@ -266,36 +250,40 @@ INLINE void step_to(struct walk *w, __u64 slot, __u64 ra)
 INLINE int scan(struct scratch *s)
 {
 	struct walk *w = &s->walk;
-	__u64 at = w->regs[REG_SP], limit = s->guess.sound ? s->guess.fp + 8 : 0;
+	struct guess *g = &s->guess;
 
-	if (at & 7)
+	g->cursor = w->regs[REG_SP];
+	g->limit = g->sound ? g->fp + 8 : ~0ull;
+	if (g->cursor & 7)
 		return 0;
 	for (int c = 0; c < GUESS_CHUNKS; c++) {
-		__u32 n = read_words(s, at);
-
-		find_returns(s, n);
+		forget();
+		g->words_read = read_words(s, g->cursor);
+		forget();
+		find_returns(s, g->words_read);
 		for (__u32 t = 0; t < GUESS_TRIES; t++) {
 			__u32 i;
 			__u64 slot, ra;
-			int g;
 
 			forget();
-			if (t >= s->guess.found)
+			if (t >= g->found)
 				break;
-			i = s->guess.places[t] & (GUESS_WORDS - 1);
-			slot = at + 8 * (__u64)i;
-			if (limit && slot >= limit)
+			i = g->places[t] & (GUESS_WORDS - 1);
+			slot = g->cursor + 8 * (__u64)i;
+			if (slot >= g->limit)
 				return 0;
-			ra = strip_pac(s->guess.words[i]);
-			g = grade(s, slot, ra, s->guess.fp, 0);
-			if (limit ? g == GRADE_STRONG && s->guess.cfa < limit : g) {
+			ra = strip_pac(g->words[i]);
+			g->grading = grade(s, slot, ra, g->fp, 0);
+			forget();
+			if (g->sound ? g->grading == GRADE_STRONG && g->cfa < g->limit
+				     : g->grading) {
 				step_to(w, slot, ra);
 				return 1;
 			}
 		}
-		if (n < GUESS_WORDS)
+		if (g->words_read < GUESS_WORDS)
 			break;
-		at += sizeof(s->guess.words);
+		g->cursor += sizeof(g->words);
 	}
 	return 0;
 }
@@ -322,21 +310,85 @@ INLINE int return_slot(const struct guess *g, __u64 pc)
 	return -1;
 }
 
-/* Where a function begins or ends, the code and the stack pointer tell; and a function that keeps
- * no frame pointer may have pushed nothing. */
-INLINE int leaf_step(struct scratch *s)
+/* Where an exit says that the return address is; false if it is nowhere. */
+INLINE int read_slot(struct scratch *s, __u32 i)
+{
+	struct guess *g = &s->guess;
+	__u64 sp = s->walk.regs[REG_SP];
+	__s64 above = (__s64)g->exit[i].size - g->pushed;
+
+	g->kind = g->exit[i].kind;
+	g->caller_fp = g->fp;
+	g->restored = 0;
+	if (g->kind == EXIT_BY_FP) {
+		g->slot = g->fp + 8;
+		g->ra = g->pair[1];
+		g->caller_fp = g->pair[0];
+		g->restored = 1;
+		return !g->pushed && g->record;
+	}
+	g->slot = sp + above;
+	if (above < 0 || above >= GUESS_NEAR || read_user(&g->ra, sizeof(g->ra), g->slot))
+		return 0;
+	above = (__s64)g->exit[i].fp_at - g->pushed;
+	if (above < 0)
+		return 1;
+	g->restored = 1;
+	return !read_user(&g->caller_fp, sizeof(g->caller_fp), sp + above);
+}
+
+/* Makes w describe the caller if the return address is where an exit says. */
+INLINE int exit_step(struct scratch *s, __u32 i)
 {
 	struct walk *w = &s->walk;
-	int offset = return_slot(&s->guess, w->pc), g;
-	__u64 slot = w->regs[REG_SP] + (offset > 0 ? offset : 0), ra;
+	struct guess *g = &s->guess;
 
-	if (read_user(&ra, sizeof(ra), slot))
+	g->grading = read_slot(s, i);
+	forget();
+	if (!g->grading)
 		return 0;
-	g = grade(s, slot, ra, s->guess.fp, 0);
-	if (!g || (offset < 0 && (g != GRADE_STRONG || s->guess.cfa > s->guess.fp)))
+	g->grading =
+	    grade(s, g->slot, g->ra, g->caller_fp, g->kind == EXIT_BY_SP || g->kind == EXIT_BY_FP);
+	forget();
+	if (!g->grading || (g->kind == EXIT_LEAF && (g->grading != GRADE_STRONG || g->cfa > g->fp)))
 		return 0;
-	step_to(w, slot, ra);
+	w->known = 0;
+	w->lazy = 0;
+	if (g->has_fp || g->restored)
+		set_reg(w, REG_FP, g->caller_fp);
+	set_reg(w, REG_SP, g->slot + 8);
+	w->pc = g->ra;
+	w->flags = FRAME_RETURN | FRAME_GUESSED;
 	return 1;
+}
+
+/* A step by what the code at pc tells. A leaf may also have no frame. */
+INLINE int code_step(struct scratch *s)
+{
+	struct walk *w = &s->walk;
+	struct guess *g = &s->guess;
+	__u32 exact = !(w->flags & FRAME_RETURN);
+	int offset = exact ? return_slot(g, w->pc) : -1;
+
+	g->exits = 0;
+	g->pushed = 0;
+	g->bare = 0;
+	if (offset >= 0)
+		add_exit(g, offset, -1, EXIT_BY_SP);
+	find_exits(s, exact);
+	forget();
+	if (offset >= 0) /* this is from the stack pointer as it is now */
+		g->exit[0].size = offset + g->pushed;
+	else if (exact)
+		add_exit(g, g->pushed, -1, EXIT_LEAF);
+	for (__u32 i = 0; i < GUESS_EXITS; i++) {
+		forget();
+		if (i >= g->exits)
+			break;
+		if (exit_step(s, i))
+			return 1;
+	}
+	return 0;
 }
 
 #else
@@ -350,12 +402,14 @@ INLINE int link_is_there(__u32 v)
 }
 
 /* Where a function begins or ends, the code tells. */
-INLINE int leaf_step(struct scratch *s)
+INLINE int code_step(struct scratch *s)
 {
 	struct walk *w = &s->walk;
 	__u64 ra, sp = w->regs[REG_SP], pair[2];
 	__u32 v[2] = {};
 
+	if (w->flags & FRAME_RETURN)
+		return 0;
 	if (read_user(&v[1], sizeof(v[1]), w->pc))
 		return 0;
 	if (link_is_there(v[1])) {
@@ -399,7 +453,7 @@ INLINE int chained(struct walk *w, const __u64 pair[2], __u64 fp)
 		return 0;
 	call = call_before(w->mapping.start, ra, &target);
 	if (call == CALL_DIRECT)
-		return target >= w->mapping.start && target < w->mapping.end;
+		return target >= w->mapping.start && target <= w->pc && saves_fp(target);
 	return call != CALL_NONE;
 }
 
@@ -449,27 +503,34 @@ INLINE void look_at_fp(struct scratch *s)
 
 /*
  * One step from the frame at pc, which was pushed, in code without unwind information; w->mapping
- * is the code's.
+ * is the code's. First by what is cheap or certain: STEP_GUESS if that does not lead on.
  */
-GUESS_PART int guess_step(struct scratch *s)
+INLINE int guess_by_code(struct scratch *s)
 {
-	struct guess *g;
-	struct walk *w;
+	struct guess *g = &s->guess;
+	struct walk *w = &s->walk;
 
-	if (!s)
-		return STEP_STOP;
-	w = &s->walk;
-	g = &s->guess;
 	g->start = w->mapping.start;
 	g->end = w->mapping.end;
 	g->table = w->mapping.flags & MAPPING_TABLE;
 	g->exact_sp = 0;
 	look_at_fp(s);
-	if (!(w->flags & FRAME_RETURN) && leaf_step(s))
+	if (g->chain && w->flags & FRAME_RETURN)
+		return record_step(w, g->pair, g->fp);
+	if (w->known & (1u << REG_SP) && code_step(s))
 		return STEP_FRAME;
 	forget();
 	if (g->chain)
 		return record_step(w, g->pair, g->fp);
+	return STEP_GUESS;
+}
+
+/* Then by what lies on the stack. */
+INLINE int guess_by_stack(struct scratch *s)
+{
+	struct guess *g = &s->guess;
+	struct walk *w = &s->walk;
+
 	g->sound = GRADE_NONE;
 	if (g->record && g->fp - w->regs[REG_SP] < GUESS_NEAR)
 		g->sound = grade(s, g->fp + 8, strip_pac(g->pair[1]), g->pair[0], 1);
@@ -489,5 +550,17 @@ GUESS_PART int guess_step(struct scratch *s)
 		return stop(w, STOP_ROOT);
 	return stop(w, g->table ? STOP_NO_RULE : STOP_NO_UNWIND_INFO);
 }
+
+#ifdef VARIANT_LOOP
+GUESS_PART int guess_step(struct scratch *s)
+{
+	int ret;
+
+	if (!s)
+		return STEP_STOP;
+	ret = guess_by_code(s);
+	return ret == STEP_GUESS ? guess_by_stack(s) : ret;
+}
+#endif
 
 #endif

@@ -14,14 +14,15 @@
  * their own, which costs one of the tail calls. There, what most JIT compilers' frames need is
  * here.
  */
-INLINE int short_guess(struct walk *w)
+INLINE int short_guess(struct scratch *s)
 {
 #ifndef VARIANT_LOOP
-	__u64 fp, pair[2];
+	struct guess *g = &s->guess;
+	struct walk *w = &s->walk;
 
-	if (w->flags & FRAME_RETURN && !get_reg(w, REG_FP, &fp) && !read_record(w, pair, fp) &&
-	    chained(w, pair, fp))
-		return record_step(w, pair, fp);
+	look_at_fp(s);
+	if (g->chain && w->flags & FRAME_RETURN)
+		return record_step(w, g->pair, g->fp);
 #endif
 	return STEP_GUESS;
 }
@@ -54,7 +55,7 @@ INLINE int do_native_step(struct scratch *s)
 		return stop(w, STOP_MAX_FRAMES);
 	switch (r->cfa) {
 	case CFA_NONE:
-		return short_guess(w);
+		return short_guess(s);
 	case CFA_ROOT:
 		return stop(w, STOP_ROOT);
 	case CFA_SIGNAL:

@@ -232,7 +232,8 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
-		for place, name := range []string{abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess"} {
+		for place, name := range []string{abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess",
+			abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search"} {
 			if err := next.Put(uint32(place), k.programs[name]); err != nil {
 				return fmt.Errorf("chaining the walk's programs: %w", err)
 			}

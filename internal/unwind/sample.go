@@ -113,6 +113,10 @@ const (
 	GuessMinChunks = 1  // with kernels without bpf_loop
 	GuessMaxTries  = 8  // words of a chunk that look like return addresses
 	GuessMinTries  = 3
+	GuessCode      = 256     // bytes of code from pc on
+	GuessTokens    = 8       // instructions of a prologue or epilogue
+	GuessReturns   = 8       // instructions in that code that may be returns
+	GuessExits     = 4       // of them, whose epilogues are tried
 	GuessNear      = 1 << 20 // bytes from a frame's stack pointer to what is believed to be part of it
 )
 

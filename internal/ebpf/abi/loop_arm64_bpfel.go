@@ -90,6 +90,10 @@ const (
 	LoopLimitsGUESS_MAX_TRIES   LoopLimits = 8
 	LoopLimitsGUESS_MIN_TRIES   LoopLimits = 3
 	LoopLimitsGUESS_NEAR        LoopLimits = 1048576
+	LoopLimitsGUESS_CODE        LoopLimits = 256
+	LoopLimitsGUESS_EXITS       LoopLimits = 4
+	LoopLimitsGUESS_TOKENS      LoopLimits = 8
+	LoopLimitsGUESS_RETURNS     LoopLimits = 8
 	LoopLimitsBLOCK_ROWS        LoopLimits = 64
 	LoopLimitsTABLE_PAGE_BITS   LoopLimits = 9
 	LoopLimitsROW_RULE_BITS     LoopLimits = 20
@@ -233,29 +237,51 @@ type LoopScratch struct {
 		_       structs.HostLayout
 		Start   uint64
 		End     uint64
-		Table   uint32
-		ExactSp uint32
-		Cfa     uint64
-		Target  uint64
 		Fp      uint64
 		Pair    [2]uint64
+		Cfa     uint64
+		Target  uint64
+		Table   uint32
+		ExactSp uint32
+		HasFp   int32
+		Record  int32
+		Chain   int32
+		Sound   int32
+		Step    int32
+		Number  int32
+		Call    int32
+		Where   int32
 		Bounds  struct {
 			_  structs.HostLayout
 			Lo uint32
 			Hi uint32
 		}
-		Number int32
-		Call   int32
-		Where  int32
-		HasFp  int32
-		Record int32
-		Chain  int32
-		Sound  int32
-		Step   int32
-		Found  uint32
-		Places [8]uint32
-		_      [4]byte
-		Words  [32]uint64
+		Cursor    uint64
+		Limit     uint64
+		WordsRead uint32
+		Grading   uint32
+		Kind      uint32
+		Restored  uint32
+		Slot      uint64
+		Ra        uint64
+		CallerFp  uint64
+		Found     uint32
+		Places    [8]uint32
+		At        uint32
+		Run       uint32
+		Bare      uint32
+		Exits     uint32
+		Pushed    uint32
+		Size      int32
+		FpAt      int32
+		Exit      [4]struct {
+			_    structs.HostLayout
+			Size int32
+			FpAt int32
+			Kind uint32
+		}
+		Words [32]uint64
+		Code  [264]uint8
 	}
 	Record struct {
 		_      structs.HostLayout
@@ -299,7 +325,8 @@ type LoopWalkProgram uint32
 const (
 	LoopWalkProgramWALK_ON       LoopWalkProgram = 0
 	LoopWalkProgramWALK_GUESS    LoopWalkProgram = 1
-	LoopWalkProgramWALK_PROGRAMS LoopWalkProgram = 2
+	LoopWalkProgramWALK_SEARCH   LoopWalkProgram = 2
+	LoopWalkProgramWALK_PROGRAMS LoopWalkProgram = 3
 )
 
 // Names of all BPF objects in the ELF.

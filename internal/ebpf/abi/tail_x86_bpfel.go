@@ -27,6 +27,7 @@ const (
 	TailProgOnCpu           = "on_cpu"
 	TailProgOnCpuGuess      = "on_cpu_guess"
 	TailProgOnCpuNext       = "on_cpu_next"
+	TailProgOnCpuSearch     = "on_cpu_search"
 	TailVarAbiTypes         = "abi_types"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
 	TailVarKernelStacks     = "kernel_stacks"
@@ -79,9 +80,10 @@ type TailSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailProgramSpecs struct {
-	OnCpu      *ebpf.ProgramSpec `ebpf:"on_cpu"`
-	OnCpuGuess *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
-	OnCpuNext  *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
+	OnCpu       *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpuGuess  *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
+	OnCpuNext   *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
+	OnCpuSearch *ebpf.ProgramSpec `ebpf:"on_cpu_search"`
 }
 
 // TailMapSpecs contains maps before they are loaded into the kernel.
@@ -173,9 +175,10 @@ type TailVariables struct {
 //
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailPrograms struct {
-	OnCpu      *ebpf.Program `ebpf:"on_cpu"`
-	OnCpuGuess *ebpf.Program `ebpf:"on_cpu_guess"`
-	OnCpuNext  *ebpf.Program `ebpf:"on_cpu_next"`
+	OnCpu       *ebpf.Program `ebpf:"on_cpu"`
+	OnCpuGuess  *ebpf.Program `ebpf:"on_cpu_guess"`
+	OnCpuNext   *ebpf.Program `ebpf:"on_cpu_next"`
+	OnCpuSearch *ebpf.Program `ebpf:"on_cpu_search"`
 }
 
 func (p *TailPrograms) Close() error {
@@ -183,6 +186,7 @@ func (p *TailPrograms) Close() error {
 		p.OnCpu,
 		p.OnCpuGuess,
 		p.OnCpuNext,
+		p.OnCpuSearch,
 	)
 }
 

@@ -134,13 +134,15 @@ func (s *source) addCalls(arch unwind.Arch, m *tape.Memory) {
 			} else if choice == len(calls) && at >= 16 { // movabs; call
 				copy(code[at-12:], append(binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8}, s.code()), 0xff, 0xd0))
 			}
-			switch s.n(8) { // what begins here
-			case 0:
-				code[at] = 0x55
-			case 1:
-				code[at] = 0xc3
-			case 2:
-				copy(code[at-1:], []byte{0x55, 0x48, 0x89, 0xe5})
+		}
+		for at := 1; arch == unwind.ArchAMD64 && at < len(code)-8; at++ { // prologues and epilogues, whole or not, between calls
+			tokens := [][]byte{
+				{0x55}, {0xc3}, {0x55, 0x48, 0x89, 0xe5}, {0x48, 0x83, 0xc4, 8 * byte(s.n(17))}, {0x48, 0x81, 0xc4, byte(s.n(4)) * 8, 0, 0, byte(s.n(2))},
+				{0x5b}, {0x5d}, {0x41, 0x5c}, {0xc9, 0xc3}, {0xf3, 0xc3}, {0x5d, 0xc3}, {0x53}, {0x41, 0x54}, {0x48, 0x83, 0xec, 0x10},
+				{0x48, 0x81, 0xec, 0x20, 0, 0, 0}, {0x48, 0x8d, 0x65, 0xf0}, {0x48, 0x89, 0xec}, {0x48, 0x8b, 0xe5}, {0xc2, 8}, {0x5b, 0x5d, 0xc3},
+			}
+			if token := tokens[s.n(len(tokens))]; at%8+len(token) <= 4 || s.n(8) == 0 {
+				at += copy(code[at:], token) - 1
 			}
 		}
 		m.Add(unwind.Addr(start), code[:len(code)-8*s.n(3)])

@@ -30,7 +30,7 @@ type guessed struct {
 }
 
 // guess steps through code without unwind information (docs/decisions/0021-code-without-unwind-information.md):
-// where a function begins or ends its instruction tells; a chain of frame pointers inside one mapping is believed; then the
+// a chain of frame pointers inside one mapping is believed; how the function ends tells where its return address is; then the
 // stack is searched for a return address that leads on, below the frame pointer's record if that leads on too; then comes
 // that record.
 func (w *Walker) guess(own Code) (next frame, stop unwind.StopReason, ok bool) {
@@ -39,12 +39,16 @@ func (w *Walker) guess(own Code) (next frame, stop unwind.StopReason, ok bool) {
 		g.fp, g.hasFP = unwind.Addr(v), true
 		g.record = v != 0 && w.readRecord(g)
 	}
-	if w.flags&unwind.FrameReturn == 0 {
-		if next, ok := w.byInstruction(g); ok {
+	chained := g.record && w.chained(g)
+	if chained && w.flags&unwind.FrameReturn != 0 {
+		return w.byRecord(g), 0, true
+	}
+	if w.regs.Known&(1<<w.sp()) != 0 {
+		if next, ok := w.byCode(g); ok {
 			return next, 0, true
 		}
 	}
-	if g.record && w.chained(g) {
+	if chained {
 		return w.byRecord(g), 0, true
 	}
 	if g.record && uint64(g.fp-w.low) < unwind.GuessNear {
@@ -112,7 +116,7 @@ func (w *Walker) chained(g *guessed) bool {
 		return false
 	}
 	kind, target := w.callBefore(m.Start, g.ra)
-	return kind == callDirect && m.Contains(target) || kind == callIndirect || kind == callUnreadable
+	return kind == callDirect && target >= m.Start && target <= w.regs.PC && w.savesFP(target) || kind == callIndirect || kind == callUnreadable
 }
 
 // byRecord is the step by the frame record.
@@ -154,9 +158,9 @@ func (w *Walker) codeRule(g *guessed, a unwind.Addr) (c Code, r unwind.Rule, pen
 	return c, r, false, ok
 }
 
-// grade grades ra, which lies at slot, as a return address. fp is what the frame pointer would be in the caller; byFP: a
-// chain of frame pointers led there.
-func (w *Walker) grade(g *guessed, slot, ra unwind.Addr, fp uint64, byFP bool) grade {
+// grade grades ra, which lies at slot, as a return address. fp is what the frame pointer would be in the caller; trusted: the
+// code itself or a chain of frame pointers led there.
+func (w *Walker) grade(g *guessed, slot, ra unwind.Addr, fp uint64, trusted bool) grade {
 	g.cfa = 0
 	c, r, pending, ok := w.codeRule(g, ra-1)
 	if !ok {
@@ -194,7 +198,7 @@ func (w *Walker) grade(g *guessed, slot, ra unwind.Addr, fp uint64, byFP bool) g
 			return gradeWeak
 		}
 		return gradeStrong
-	case byFP:
+	case trusted:
 		return gradeWeak
 	case kind == callUnreadable || other:
 		return gradeNone

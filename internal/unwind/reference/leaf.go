@@ -10,28 +10,6 @@ const (
 	armMovFP = 0x910003fd // mov x29, sp
 )
 
-// byInstruction steps from an exact frame by what the instruction at its pc tells: where a function begins or ends, its return
-// address has a known place. On amd64 a function that keeps no frame pointer may also have pushed nothing.
-func (w *Walker) byInstruction(g *guessed) (next frame, ok bool) {
-	if w.arch == unwind.ArchARM64 {
-		return w.byInstructionARM64(g)
-	}
-	offset, told := w.returnSlot(g)
-	slot := w.low + offset
-	v, ok := w.stackWord(g, slot)
-	if !ok {
-		return frame{}, false
-	}
-	ra := unwind.Addr(v)
-	switch grade := w.grade(g, slot, ra, uint64(g.fp), false); {
-	case grade == gradeNone:
-		return frame{}, false
-	case !told && (grade != gradeStrong || g.cfa > g.fp):
-		return frame{}, false
-	}
-	return w.to(g, slot, ra), true
-}
-
 // returnSlot says how far above the stack pointer the return address is, by the instruction at pc.
 func (w *Walker) returnSlot(g *guessed) (offset unwind.Addr, told bool) {
 	pc := w.regs.PC
@@ -57,7 +35,12 @@ func (w *Walker) returnSlot(g *guessed) (offset unwind.Addr, told bool) {
 	return 0, false
 }
 
+// byInstructionARM64 steps from an exact frame by what the instruction at its pc tells: where a function begins or ends, its
+// return address has a known place.
 func (w *Walker) byInstructionARM64(g *guessed) (next frame, ok bool) {
+	if w.flags&unwind.FrameReturn != 0 {
+		return frame{}, false
+	}
 	v, ok := w.instruction(w.regs.PC)
 	switch {
 	case !ok:

@@ -141,6 +141,7 @@ type stepper struct {
 	im    images
 
 	steps, walked, skipped, guessed, trampoline int
+	missed, show                                int // wrong guesses, and how many of them to show
 	errors, places                              map[string]int
 	tolerated                                   int
 	symbols                                     map[string][]elf.Symbol
@@ -174,6 +175,8 @@ func (s *stepper) check(k *task) {
 	if s.uncovered(k, want) {
 		if s.skipped++; slices.EqualFunc(got, want, func(a, b unwind.RawFrame) bool { return a.A == b.A }) {
 			s.guessed++
+		} else if s.missed++; s.missed <= s.show {
+			s.t.Log(s.differ("guessed wrong", k, got, want, stop))
 		}
 		return
 	}
@@ -185,6 +188,11 @@ func (s *stepper) check(k *task) {
 	if s.errors[kind]++; s.errors[kind] > 1 || len(s.errors) > 10 {
 		return
 	}
+	s.t.Error(s.differ(kind, k, got, want, stop))
+}
+
+// differ writes what was found beside the truth.
+func (s *stepper) differ(kind string, k *task, got, want []unwind.RawFrame, stop unwind.StopReason) string {
 	var b strings.Builder
 	for i := range max(len(got), len(want)) {
 		var g, e string
@@ -198,7 +206,7 @@ func (s *stepper) check(k *task) {
 	}
 	code := make([]byte, 8)
 	_ = k.proc.Read(unwind.Addr(k.regs.Rip), code)
-	s.t.Errorf("step %d tid %d: stopped: %v; code % x; got and want:\n%s", s.steps, k.tid, stop, code, b.String())
+	return fmt.Sprintf("%s: step %d tid %d: stopped: %v; code % x; got and want:\n%s", kind, s.steps, k.tid, stop, code, b.String())
 }
 
 // rewriting tells whether an exception may be about to land: libgcc overwrites the registers that its own frames saved

@@ -183,7 +183,7 @@ func (p *process) where(a uint64) string {
 		return fmt.Sprintf("%#x %s+%#x %v", a, filepath.Base(m.img.path), uint64(m.m.FileAddr(unwind.Addr(a))),
 			m.img.table.Lookup(m.m.FileAddr(unwind.Addr(a))))
 	}
-	return fmt.Sprintf("%#x", a)
+	return fmt.Sprintf("%#x anonymous", a)
 }
 
 // start runs a program up to its first instruction.

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * What the code from pc on says of its frame: how a function leaves tells how far above the stack
+ * pointer its return address is, and where it saved the frame pointer. The bytes are not decoded:
+ * looked for are the few instructions that epilogues are made of, right before a return. What is
+ * found so is only a hint: the return address that it leads to is verified.
+ */
+#ifndef HOSTPROFILES_EXITS_H
+#define HOSTPROFILES_EXITS_H
+
+#include "../core/walk.h"
+
+#if defined(__TARGET_ARCH_x86)
+
+INLINE __u8 code_byte(const struct guess *g, __u32 i)
+{
+	return g->code[i & (GUESS_CODE - 1)];
+}
+
+/* The four bytes of code at number i. */
+INLINE __u32 code_word(const struct guess *g, __u32 i)
+{
+	const __u8 *b = &g->code[i & (GUESS_CODE - 1)];
+
+	return b[0] | b[1] << 8 | b[2] << 16 | (__u32)b[3] << 24;
+}
+
+INLINE void add_exit(struct guess *g, __s32 size, __s32 fp_at, __u32 kind)
+{
+	__u32 i = g->exits;
+
+	if (i >= GUESS_EXITS)
+		return;
+	g->exit[i].size = size;
+	g->exit[i].fp_at = fp_at;
+	g->exit[i].kind = kind;
+	g->exits = i + 1;
+}
+
+/* One instruction of a prologue at g->at: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length;
+ * 0 if it is another one. */
+INLINE __u32 entry_token(struct guess *g)
+{
+	__u32 v = code_word(g, g->at), v3 = v & 0xffffff;
+
+	if ((v & 0xf8) == 0x50 || (v & 0xf8ff) == 0x5041) {
+		g->pushed += 8;
+		return (v & 0xff) == 0x41 ? 2 : 1;
+	}
+	if (v3 == 0xec8348 && !(v >> 31)) {
+		g->pushed += v >> 24;
+		return 4;
+	}
+	if (v3 == 0xec8148) {
+		g->pushed += code_word(g, g->at + 3);
+		return 7;
+	}
+	if (v3 == 0xe58948 || v3 == 0xec8b48)
+		return 3;
+	return v == 0xfa1e0ff3 ? 4 : 0;
+}
+
+/* One instruction of an epilogue that ends at g->at: pop, add $n, %rsp, and what takes the stack
+ * pointer from the frame pointer. False if it is another one, or is behind pc. */
+INLINE int exit_token(struct guess *g)
+{
+	__u32 at = g->at, v, v3;
+
+	if (at >= 7) {
+		v3 = code_word(g, at - 7) & 0xffffff;
+		if (v3 == 0xc48148) {
+			g->size += code_word(g, at - 4);
+			g->run = RUN_WHOLE;
+			return 0;
+		}
+		if (v3 == 0xa58d48) {
+			g->run = RUN_BY_FP;
+			return 0;
+		}
+	}
+	if (at >= 4) {
+		v = code_word(g, at - 4);
+		v3 = v & 0xffffff;
+		if (v3 == 0xc48348 && !(v >> 31)) {
+			g->size += v >> 24;
+			g->run = RUN_WHOLE;
+			return 0;
+		}
+		if (v3 == 0x658d48 || v >> 8 == 0xec8948 || v >> 8 == 0xe58b48) {
+			g->run = RUN_BY_FP;
+			return 0;
+		}
+	}
+	v = at ? code_byte(g, at - 1) : 0;
+	if (v == 0xc9) {
+		g->run = RUN_BY_FP;
+		return 0;
+	}
+	if ((v & 0xf8) != 0x58)
+		return 0;
+	g->size += 8;
+	g->run = RUN_POPS;
+	g->at = at - 1;
+	if (at >= 2 && code_byte(g, at - 2) == 0x41)
+		g->at = at - 2;
+	else if (v == 0x5d)
+		g->fp_at = g->size; /* from above, so far */
+	return 1;
+}
+
+/* Reads the epilogue before the return at number at. */
+INLINE void read_exit(struct guess *g, __u32 at)
+{
+	if (at && code_byte(g, at - 1) == 0xf3)
+		at--;
+	g->at = at;
+	g->size = 0;
+	g->fp_at = 0;
+	g->run = at ? RUN_NONE : RUN_POPS;
+	for (int i = 0; i < GUESS_TOKENS; i++) {
+		forget();
+		if (!exit_token(g))
+			break;
+	}
+	forget();
+	if (g->run == RUN_BY_FP) {
+		add_exit(g, 0, -1, EXIT_BY_FP);
+	} else if (g->run != RUN_NONE) {
+		add_exit(g, g->size, g->fp_at ? g->size - g->fp_at : -1, EXIT_BY_SP);
+	} else if (!g->bare) {
+		add_exit(g, 0, -1, EXIT_BARE);
+		g->bare = 1;
+	}
+}
+
+/* Reads the code at pc: what is left of its page at least. */
+INLINE __u32 read_code(struct guess *g, __u64 pc)
+{
+	__u32 len = 4096 - (pc & 4095);
+
+	if (!read_user(g->code, GUESS_CODE, pc))
+		return GUESS_CODE;
+	if (len >= GUESS_CODE)
+		return 0;
+	opaque(len);
+	len &= GUESS_CODE - 1;
+	if (read_user(g->code, len, pc))
+		return 0;
+	return len;
+}
+
+/* Finds how the function at pc ends, and if it may not have begun yet, what its prologue will still
+ * push. */
+GUESS_PART int find_exits(struct scratch *s, __u32 begins)
+{
+	struct guess *g;
+	__u32 n;
+
+	if (!s)
+		return 0;
+	g = &s->guess;
+	n = read_code(g, s->walk.pc);
+	g->at = 0;
+	g->found = 0;
+	for (int i = 0; i < GUESS_TOKENS && begins; i++) {
+		forget();
+		if (g->at + 8 > n)
+			break;
+		begins = entry_token(g);
+		g->at += begins;
+	}
+	for (__u32 i = 0; i < GUESS_CODE; i++) {
+		forget();
+		if (i >= n || g->found >= GUESS_RETURNS)
+			break;
+		if ((g->code[i] & 0xfe) == 0xc2) {
+			g->places[g->found & (GUESS_RETURNS - 1)] = i;
+			g->found++;
+		}
+	}
+	for (__u32 i = 0; i < GUESS_RETURNS; i++) {
+		forget();
+		if (i >= g->found)
+			break;
+		read_exit(g, g->places[i]);
+	}
+	return 0;
+}
+
+#endif
+#endif
