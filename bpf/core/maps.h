@@ -80,7 +80,8 @@ struct guess {
 	__u32 places[GUESS_RETURNS];
 	/* exits.h */
 	__u32 at, run, bare, exits;
-	__u32 pushed; /* that the rest of the prologue will push */
+	__u32 pushed;  /* that the rest of the prologue will push */
+	__u32 framing; /* it will set the frame pointer */
 	__s32 size, fp_at;
 	struct {
 		__s32 size;  /* from the stack pointer to the return address */

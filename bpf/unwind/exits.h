@@ -55,8 +55,10 @@ INLINE __u32 entry_token(struct guess *g)
 		g->pushed += code_word(g, g->at + 3);
 		return 7;
 	}
-	if (v3 == 0xe58948 || v3 == 0xec8b48)
+	if (v3 == 0xe58948 || v3 == 0xec8b48) {
+		g->framing = 1;
 		return 3;
+	}
 	return v == 0xfa1e0ff3 ? 4 : 0;
 }
 
@@ -108,15 +110,18 @@ INLINE int exit_token(struct guess *g)
 	return 1;
 }
 
-/* Reads the epilogue before the return at number at. */
+/* Reads the epilogue before the return, or the jump to another function, at number at. */
 INLINE void read_exit(struct guess *g, __u32 at)
 {
+	__u32 jump = code_byte(g, at) == 0xe9;
+
+	g->bare |= !at && jump;
 	if (at && code_byte(g, at - 1) == 0xf3)
 		at--;
 	g->at = at;
 	g->size = 0;
 	g->fp_at = 0;
-	g->run = at ? RUN_NONE : RUN_POPS;
+	g->run = at || jump ? RUN_NONE : RUN_POPS;
 	for (int i = 0; i < GUESS_TOKENS; i++) {
 		forget();
 		if (!exit_token(g))
@@ -127,8 +132,7 @@ INLINE void read_exit(struct guess *g, __u32 at)
 		add_exit(g, 0, -1, EXIT_BY_FP);
 	} else if (g->run != RUN_NONE) {
 		add_exit(g, g->size, g->fp_at ? g->size - g->fp_at : -1, EXIT_BY_SP);
-	} else if (!g->bare) {
-		add_exit(g, 0, -1, EXIT_BARE);
+	} else if (!jump) {
 		g->bare = 1;
 	}
 }
@@ -161,6 +165,7 @@ GUESS_PART int find_exits(struct scratch *s, __u32 begins)
 	g = &s->guess;
 	n = read_code(g, s->walk.pc);
 	g->at = 0;
+	g->framing = 0;
 	g->found = 0;
 	for (int i = 0; i < GUESS_TOKENS && begins; i++) {
 		forget();
@@ -173,7 +178,7 @@ GUESS_PART int find_exits(struct scratch *s, __u32 begins)
 		forget();
 		if (i >= n || g->found >= GUESS_RETURNS)
 			break;
-		if ((g->code[i] & 0xfe) == 0xc2) {
+		if ((g->code[i] & 0xfe) == 0xc2 || g->code[i] == 0xe9) { /* ret, jmp */
 			g->places[g->found & (GUESS_RETURNS - 1)] = i;
 			g->found++;
 		}

@@ -7,177 +7,9 @@
 #ifndef HOSTPROFILES_GUESS_H
 #define HOSTPROFILES_GUESS_H
 
-#include "call.h"
 #include "exits.h"
+#include "grade.h"
 #include "steps.h"
-#include "table.h"
-
-/* How good a word is as the return address of the code at pc. */
-enum grade {
-	GRADE_NONE,
-	GRADE_WEAK,
-	GRADE_STRONG, /* what was called may have been the code at pc, as far as one sees */
-};
-
-/*
- * The rule of the code that an address is in, CFA_NONE's without a table; nothing if it is no code.
- * A gap in a table is none, unless it is the one that pc is in.
- */
-INLINE const struct rule *code_rule(struct scratch *s, __u64 addr)
-{
-	struct walk *w = &s->walk;
-	struct guess *g = &s->guess;
-	__u32 key;
-
-	g->number = search_mapping(w, addr, &g->bounds);
-	forget();
-	if (g->number)
-		return 0;
-	if (w->mapping.flags & MAPPING_TABLE) {
-		g->number = search_rule(&w->mapping, addr - w->mapping.bias, &g->bounds);
-		if (g->number == 0 && w->mapping.start != g->start)
-			g->number = -1;
-		forget();
-	}
-	if (g->number < 0)
-		return 0;
-	key = g->number;
-	return bpf_map_lookup_elem(&rules, &key);
-}
-
-/* The call that ends at ra, in w->mapping; its target goes into guess.target. */
-INLINE int find_call(struct scratch *s, __u64 ra)
-{
-	__u64 target = 0;
-
-	s->guess.call = call_before(s->walk.mapping.start, ra, &target);
-	s->guess.target = target;
-	forget();
-	return s->guess.call;
-}
-
-/*
- * Whether a frame with the rule r whose stack pointer is sp leads on: up the stack, to a return
- * address. Stale ones mostly don't.
- */
-INLINE int leads_on(struct scratch *s, const struct rule *r, __u64 sp, __u64 fp)
-{
-	__u64 cfa, ra, base = r->reg == REG_SP ? sp : fp;
-	const struct rule *above;
-	int call;
-
-	if (r->cfa != CFA_REG && r->cfa != CFA_MEM && r->cfa != CFA_PLT)
-		return 1;
-	if (r->cfa == CFA_REG && r->offset2 == CFA_NOTE_OTHER_STACK)
-		return 1;
-	if ((r->reg != REG_SP && r->reg != REG_FP) || r->ra != RA_AT_CFA)
-		return 0;
-#if defined(__TARGET_ARCH_arm64)
-	if (r->reg == REG_SP && !s->guess.exact_sp) /* nobody knows */
-		return 1;
-#endif
-	cfa = base + r->offset;
-	if (r->cfa == CFA_MEM) {
-		if (read_user(&cfa, sizeof(cfa), cfa))
-			return 0;
-		cfa += r->offset2;
-	}
-	if (cfa <= sp || cfa - sp >= GUESS_NEAR)
-		return 0;
-	if (r->reg == REG_SP)
-		s->guess.cfa = cfa;
-	if (read_user(&ra, sizeof(ra), cfa + 8 * (__s64)r->ra_offset))
-		return 0;
-	ra = strip_pac(ra);
-	above = code_rule(s, ra - 1);
-	if (!above)
-		return 0;
-	call = find_call(s, ra);
-	if (call == CALL_UNREADABLE)
-		return above->cfa != CFA_NONE;
-	return call != CALL_NONE || above->cfa == CFA_SIGNAL;
-}
-
-/* Whether the function at target begins by saving the frame pointer. */
-INLINE int saves_fp(__u64 target)
-{
-#if defined(__TARGET_ARCH_x86)
-	__u32 v;
-
-	if (read_user(&v, sizeof(v), target))
-		return 1;
-	if (v == 0xfa1e0ff3 && read_user(&v, sizeof(v), target + 4)) /* endbr64 */
-		return 1;
-	return (v & 0xff) == 0x55;
-#else
-	return 1;
-#endif
-}
-
-/* Where a direct call goes, seen from the code at pc. */
-enum target {
-	TARGET_OWN,     /* into the same mapping */
-	TARGET_SIMILAR, /* into code without unwind information */
-	TARGET_OTHER,
-	TARGET_NO_CODE,
-};
-
-INLINE int where_is(struct scratch *s, __u64 target)
-{
-	if (target >= s->guess.start && target < s->guess.end)
-		return TARGET_OWN;
-	if (search_mapping(&s->walk, target, &s->guess.bounds))
-		return TARGET_NO_CODE;
-	return s->walk.mapping.flags & MAPPING_NO_TABLE ? TARGET_SIMILAR : TARGET_OTHER;
-}
-
-/*
- * Grades ra, which lies at slot, as a return address. fp is what the frame pointer would be in the
- * caller; trusted: the code itself or a chain of frame pointers led there.
- */
-GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 trusted)
-{
-	const struct rule *r;
-	struct guess *g;
-	__u32 flags;
-	int call;
-
-	if (!s)
-		return GRADE_NONE;
-	g = &s->guess;
-	g->where = TARGET_OWN;
-	g->cfa = 0;
-	r = code_rule(s, ra - 1);
-	if (!r)
-		return GRADE_NONE;
-	flags = s->walk.mapping.flags;
-	call = find_call(s, ra);
-	if (call == CALL_NONE)
-		return r->cfa == CFA_SIGNAL ? GRADE_STRONG : GRADE_NONE;
-	if (call == CALL_DIRECT) {
-		g->where = where_is(s, g->target);
-		if (g->where == TARGET_NO_CODE)
-			return GRADE_NONE;
-	}
-	forget();
-	if (!(flags & (MAPPING_TABLE | MAPPING_NO_TABLE))) /* its table comes later */
-		return call == CALL_UNREADABLE ? GRADE_NONE : GRADE_WEAK;
-	if (r->cfa != CFA_NONE) {
-		if (!leads_on(s, r, slot + 8, fp))
-			return GRADE_NONE;
-		if (call == CALL_UNREADABLE || g->where == TARGET_OTHER)
-			return GRADE_WEAK;
-		return GRADE_STRONG;
-	}
-	if (trusted)
-		return GRADE_WEAK;
-	if (call == CALL_UNREADABLE || g->where == TARGET_OTHER)
-		return GRADE_NONE;
-	if (call == CALL_DIRECT && g->where == TARGET_OWN && g->target <= s->walk.pc &&
-	    !saves_fp(g->target))
-		return GRADE_STRONG;
-	return GRADE_WEAK;
-}
 
 /* Reads the words at addr for a scan, up to the end of their page if the next one can't be read. */
 INLINE __u32 read_words(struct scratch *s, __u64 addr)
@@ -325,7 +157,7 @@ INLINE int read_slot(struct scratch *s, __u32 i)
 		g->ra = g->pair[1];
 		g->caller_fp = g->pair[0];
 		g->restored = 1;
-		return !g->pushed && g->record;
+		return !g->framing && g->record;
 	}
 	g->slot = sp + above;
 	if (above < 0 || above >= GUESS_NEAR || read_user(&g->ra, sizeof(g->ra), g->slot))
@@ -379,6 +211,8 @@ INLINE int code_step(struct scratch *s)
 	forget();
 	if (offset >= 0) /* this is from the stack pointer as it is now */
 		g->exit[0].size = offset + g->pushed;
+	else if (g->bare)
+		add_exit(g, 0, -1, EXIT_BARE);
 	else if (exact)
 		add_exit(g, g->pushed, -1, EXIT_LEAF);
 	for (__u32 i = 0; i < GUESS_EXITS; i++) {

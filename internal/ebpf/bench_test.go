@@ -23,6 +23,27 @@ var kernelC = strings.NewReplacer(
 	"int main(void) {", `int main(void) { fd = open("/dev/zero", O_RDONLY);`,
 ).Replace(deepC)
 
+// generatedC burns in generated code that keeps no frame pointer and has PAD bytes before its epilogue.
+const generatedC = `
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static const unsigned char begin[] = {0x48, 0x83, 0xec, 0x48, 0xb9, 0x00, 0x00, 0x10, 0x00, 0xff, 0xc9, 0x0f, 0x85, 0xf8, 0xff, 0xff, 0xff};
+static const unsigned char end[] = {0x48, 0x83, 0xc4, 0x48, 0xc3};
+int main(void) {
+	unsigned char *code = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(code, 0x90, 4096);
+	memcpy(code, begin, sizeof begin);
+	memcpy(code + sizeof begin + PAD, end, sizeof end);
+	mprotect(code, 4096, PROT_READ | PROT_EXEC);
+	puts("READY"); fflush(stdout);
+	for (;;) { ((void (*)(void))code)(); __asm__ volatile("" ::: "memory"); }
+}
+`
+
+// generated is generatedC with as many bytes before the epilogue.
+func generated(pad string) string { return strings.ReplaceAll(generatedC, "PAD", pad) }
+
 // BenchmarkWalk reports how long the on-CPU program takes over one kind of sample, in both variants: by the program's own
 // clock from its beginning to the commit, so that other processes' samples don't count.
 func BenchmarkWalk(b *testing.B) {
@@ -34,6 +55,8 @@ func BenchmarkWalk(b *testing.B) {
 	}{
 		{"user-deep", deepC, false, Options{}},
 		{"user-shallow", shallowC, false, Options{}},
+		{"generated", generated("8"), false, Options{}},
+		{"generated-without-an-end", generated("600"), false, Options{}},
 		{"kernel", kernelC, true, Options{}},
 		{"kernel-without-its-stack", kernelC, true, Options{NoKernelStacks: true}},
 	} {

@@ -22,7 +22,7 @@ type ProcessID struct {
 type MappedTable struct {
 	unwind.Mapping
 	Table TableRef
-	// NoTable: there is no table and there will be none; frame pointers are tried. Without it and without a Table, the
+	// NoTable: there is no table and there will be none; callers are guessed. Without it and without a Table, the
 	// walk stops and user space finishes it.
 	NoTable    bool
 	Executable uint32 // for debugging

@@ -29,7 +29,7 @@ LEVEL(7, level6) LEVEL(8, level7) LEVEL(9, level8) LEVEL(10, level9)
 int main(void) { puts("READY"); fflush(stdout); for (;;) level10(10000); }
 `
 
-// mappedTables builds the tables of every file that a process maps executable.
+// mappedTables builds the tables of every file that a process maps executable; anonymous memory has none.
 func mappedTables(t testing.TB, k *Kernel, pid int) []MappedTable {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -43,6 +43,11 @@ func mappedTables(t testing.TB, k *Kernel, pid int) []MappedTable {
 		var perms, dev, path string
 		var inode uint64
 		n, _ := fmt.Sscanf(s.Text(), "%x-%x %s %x %s %d %s", &m.Start, &m.End, &perms, &m.Offset, &dev, &inode, &path)
+		if n >= 6 && perms[2] == 'x' && inode == 0 && path == "" {
+			m.NoTable = true // generated code
+			out = append(out, m)
+			continue
+		}
 		if n < 7 || perms[2] != 'x' || !strings.HasPrefix(path, "/") {
 			continue
 		}

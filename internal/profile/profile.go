@@ -23,7 +23,7 @@ const ScopeName = "github.com/hostprofiles/hostprofiles/receiver"
 const (
 	// AttrStopReason is a sample's unwind.StopReason when its stack is incomplete.
 	AttrStopReason = "hostprofiles.stack.stop_reason"
-	// AttrGuessed is true at a location that a frame-pointer step through code without unwind information found.
+	// AttrGuessed is true at a location that a step through code without unwind information found: see unwind.FrameGuessed.
 	AttrGuessed = "hostprofiles.frame.guessed"
 	// AttrFunction is, at a location without lines, the address (in the file, as the location's) at which the function around it
 	// begins: the samples of one function belong together though nobody knows its name.

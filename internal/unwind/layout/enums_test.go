@@ -32,15 +32,14 @@ func constants(t *testing.T, paths ...string) map[string]map[string]int64 {
 		if !ok {
 			continue
 		}
-		named, ok := c.Type().(*types.Named)
-		if !ok {
-			continue
+		of := "" // no type
+		if named, ok := c.Type().(*types.Named); ok {
+			of = named.Obj().Name()
 		}
 		v, ok := constant.Int64Val(c.Val())
 		if !ok {
-			t.Fatalf("%s has no value", name)
+			continue // text
 		}
-		of := named.Obj().Name()
 		if out[of] == nil {
 			out[of] = map[string]int64{}
 		}
@@ -99,6 +98,32 @@ func TestEnums(t *testing.T) {
 			if _, ok := inC[name]; !ok {
 				t.Errorf("%s of unwind.%s is not in bpf/abi.h's %s", name, tt.typ, tt.enum)
 			}
+		}
+	}
+}
+
+// TestGuessLimits compares how far guesses go.
+func TestGuessLimits(t *testing.T) {
+	inGo := constants(t, "../rule.go", "../sample.go", "../addr.go")[""]
+	for _, file := range []string{"loop_x86", "loop_arm64"} {
+		n := 0
+		for name, v := range constants(t, "../../ebpf/abi/"+file+"_bpfel.go")["LoopLimits"] {
+			name = plain(strings.TrimPrefix(name, "LoopLimits"))
+			if !strings.HasPrefix(name, "guess") {
+				continue
+			}
+			n++
+			for other, w := range inGo {
+				if plain(other) == name && v != w {
+					t.Errorf("%s is %d in bpf/abi.h, %d in package unwind", other, v, w)
+				}
+				if plain(other) == name {
+					n--
+				}
+			}
+		}
+		if n != 0 {
+			t.Errorf("%s: %d limits are not in package unwind", file, n)
 		}
 	}
 }

@@ -15,6 +15,8 @@ type exit struct {
 	fpAt int64 // where the frame pointer was saved; -1: nowhere
 }
 
+const jump = 0xe9
+
 type exitKind uint8
 
 const (
@@ -38,33 +40,35 @@ func (w *Walker) byCode(g *guessed) (next frame, ok bool) {
 	if told {
 		exits = append(exits, exit{kind: exitBySP, size: int64(offset), fpAt: -1})
 	}
-	exits, pushed := w.findExits(exits, isLeaf)
+	exits, rest := w.findExits(exits, isLeaf)
 	switch {
 	case told:
-		exits[0].size += int64(pushed)
-	case isLeaf && len(exits) < unwind.GuessExits:
-		exits = append(exits, exit{kind: exitLeaf, size: int64(pushed), fpAt: -1})
+		exits[0].size += int64(rest.pushed)
+	case len(exits) == unwind.GuessExits:
+	case rest.bare:
+		exits = append(exits, exit{kind: exitBare, fpAt: -1})
+	case isLeaf:
+		exits = append(exits, exit{kind: exitLeaf, size: int64(rest.pushed), fpAt: -1})
 	}
 	for _, e := range exits {
-		if next, ok := w.byExit(g, e, pushed); ok {
+		if next, ok := w.byExit(g, e, rest); ok {
 			return next, true
 		}
 	}
 	return frame{}, false
 }
 
-// byExit steps to the caller if the return address is where an exit says; what is left of the prologue will have pushed so many
-// bytes by then.
-func (w *Walker) byExit(g *guessed, e exit, pushed uint32) (next frame, ok bool) {
+// byExit steps to the caller if the return address is where an exit says, once the rest of the prologue was executed.
+func (w *Walker) byExit(g *guessed, e exit, rest prologue) (next frame, ok bool) {
 	var ra, slot unwind.Addr
 	fp, restored := uint64(g.fp), false
 	if e.kind == exitByFP {
-		if pushed != 0 || !g.record {
+		if rest.framing || !g.record {
 			return frame{}, false
 		}
 		slot, ra, fp, restored = g.fp+8, g.ra, g.callerFP, true
 	} else {
-		above := e.size - int64(pushed)
+		above := e.size - int64(rest.pushed)
 		if above < 0 || above >= unwind.GuessNear {
 			return frame{}, false
 		}
@@ -74,7 +78,7 @@ func (w *Walker) byExit(g *guessed, e exit, pushed uint32) (next frame, ok bool)
 			return frame{}, false
 		}
 		ra = unwind.Addr(v)
-		if above = e.fpAt - int64(pushed); above >= 0 {
+		if above = e.fpAt - int64(rest.pushed); above >= 0 {
 			if fp, ok = w.stackWord(g, w.low+unwind.Addr(above)); !ok {
 				return frame{}, false
 			}
@@ -110,62 +114,72 @@ func (w *Walker) readCode() []byte {
 	return nil
 }
 
-// findExits adds how the function at pc ends, and says, if it may not have begun yet, how much its prologue will still push.
-func (w *Walker) findExits(exits []exit, begins bool) (_ []exit, pushed uint32) {
+// prologue is what is left of one.
+type prologue struct {
+	pushed  uint32 // bytes that it will push
+	framing bool   // it will set the frame pointer
+	bare    bool   // behind it is a byte that may be a return without an epilogue
+}
+
+// findExits adds how the function at pc ends, and says, if it may not have begun yet, what is left of its prologue.
+func (w *Walker) findExits(exits []exit, begins bool) (_ []exit, rest prologue) {
 	code := w.readCode()
 	for i, at := 0, 0; begins && i < unwind.GuessTokens && at+8 <= len(code); i++ {
-		n, push := entryToken(code[at:])
+		n := rest.token(code[at:])
 		if n == 0 {
 			break
 		}
 		at += n
-		pushed += push
 	}
-	bare, returns := false, 0
+	returns := 0
 	for i := 0; i < len(code) && returns < unwind.GuessReturns; i++ {
-		if code[i]&0xfe != 0xc2 { // ret
+		if code[i]&0xfe != 0xc2 && code[i] != jump { // ret
 			continue
 		}
 		returns++
 		e := readExit(code, i)
-		if e.kind == exitBare && bare {
-			continue
-		}
-		bare = bare || e.kind == exitBare
-		if len(exits) < unwind.GuessExits {
+		if e.kind == exitBare {
+			rest.bare = rest.bare || code[i] != jump || i == 0
+		} else if len(exits) < unwind.GuessExits {
 			exits = append(exits, e)
 		}
 	}
-	return exits, pushed
+	return exits, rest
 }
 
-// entryToken reads an instruction of a prologue: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length is 0 if it is another.
-func entryToken(b []byte) (length int, pushed uint32) {
+// token reads an instruction of a prologue: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length is 0 if it is another.
+func (p *prologue) token(b []byte) (length int) {
 	v := binary.LittleEndian.Uint32(b)
 	switch v3 := v & 0xffffff; {
 	case v&0xf8 == 0x50:
-		return 1, 8
+		p.pushed += 8
+		return 1
 	case v&0xf8ff == 0x5041:
-		return 2, 8
+		p.pushed += 8
+		return 2
 	case v3 == 0xec8348 && v>>31 == 0:
-		return 4, v >> 24
+		p.pushed += v >> 24
+		return 4
 	case v3 == 0xec8148:
-		return 7, binary.LittleEndian.Uint32(b[3:])
+		p.pushed += binary.LittleEndian.Uint32(b[3:])
+		return 7
 	case v3 == 0xe58948, v3 == 0xec8b48:
-		return 3, 0
+		p.framing = true
+		return 3
 	case v == endbr64:
-		return 4, 0
+		return 4
 	}
-	return 0, 0
+	return 0
 }
 
-// readExit reads the epilogue before the return at number at, backwards: pops, add $n, %rsp, and what takes the stack pointer
+// readExit reads the epilogue before the return, or the jump to another function, at number at, backwards: pops, add $n, %rsp, and what takes the stack pointer
 // from the frame pointer.
 func readExit(code []byte, at int) exit {
+	jumps := code[at] == jump
 	if at > 0 && code[at-1] == 0xf3 {
 		at--
 	}
-	found, size, fpFromAbove := at == 0, int32(0), int32(0)
+	found, size, fpFromAbove := at == 0 && !jumps, int32(0), int32(0)
 	for i := 0; i < unwind.GuessTokens; i++ {
 		if at >= 7 {
 			switch binary.LittleEndian.Uint32(code[at-7:]) & 0xffffff {
