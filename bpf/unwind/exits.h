@@ -153,6 +153,26 @@ INLINE __u32 read_code(struct guess *g, __u64 pc)
 	return len;
 }
 
+/*
+ * Whether another function begins right behind the return or jump at number i: there is padding, or
+ * an address that compilers align functions to. Without an epilogue a byte that is a return and has
+ * padding behind it will do.
+ */
+INLINE int ends_function(const struct guess *g, __u64 pc, __u32 i, __u32 n)
+{
+	__u32 kind = code_byte(g, i), next = i + (kind == 0xe9 ? 5 : kind == 0xc2 ? 3 : 1), v;
+
+	if (g->run == RUN_NONE && kind != 0xc3)
+		return 0;
+	if (((pc + next) & 15) == 0 && g->run != RUN_NONE)
+		return 1;
+	if (next + 2 > n || next + 2 > GUESS_CODE)
+		return 0;
+	v = code_byte(g, next) | code_byte(g, next + 1) << 8;
+	return (v & 0xff) == 0xcc || (v & 0xff) == 0x90 || v == 0x9066 || v == 0x2e66 ||
+	       v == 0x0f66 || v == 0x1f0f;
+}
+
 /* Finds how the function at pc ends, and if it may not have begun yet, what its prologue will still
  * push. */
 GUESS_PART int find_exits(struct scratch *s, __u32 begins)
@@ -188,6 +208,9 @@ GUESS_PART int find_exits(struct scratch *s, __u32 begins)
 		if (i >= g->found)
 			break;
 		read_exit(g, g->places[i]);
+		forget();
+		if (ends_function(g, s->walk.pc, g->places[i], n))
+			break;
 	}
 	return 0;
 }

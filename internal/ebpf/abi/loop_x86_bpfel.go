@@ -272,6 +272,7 @@ type LoopScratch struct {
 		Bare      uint32
 		Exits     uint32
 		Pushed    uint32
+		Framing   uint32
 		Size      int32
 		FpAt      int32
 		Exit      [4]struct {
@@ -280,6 +281,7 @@ type LoopScratch struct {
 			FpAt int32
 			Kind uint32
 		}
+		_     [4]byte
 		Words [32]uint64
 		Code  [264]uint8
 	}

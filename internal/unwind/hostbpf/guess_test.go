@@ -162,7 +162,9 @@ func TestExits(t *testing.T) {
 		{"at the return", [][]byte{{0xc3}}, 0},
 		{"a tail call", [][]byte{frame, {0x48, 0x83, 0xc4, 0x10, 0xe9, 1, 2, 3, 4}}, 2},
 		{"ret n", [][]byte{frame, {0x48, 0x83, 0xc4, 0x10, 0xc2, 8, 0}}, 2},
-		{"a first return that leads nowhere", [][]byte{frame, {0x5b, 0xc3}, frame, {0x48, 0x83, 0xc4, 0x20, 0xc3}}, 4},
+		{"a first return that leads nowhere", [][]byte{frame, {0x5b, 0xc3, 0x31, 0xc0}, frame, {0x48, 0x83, 0xc4, 0x20, 0xc3}}, 4},
+		{"another function behind", [][]byte{frame, {0x48, 0x83, 0xc4, 0x20, 0xc3, 0xcc, 0xcc}, frame, {0x5b, 0x5b, 0xc3}}, 4},
+		{"no frame, another function behind", [][]byte{frame, {0xc3, 0x0f, 0x1f, 0x40, 0x00}, frame, {0x5b, 0x5b, 0xc3}}, 0},
 		{"before the pushes", [][]byte{{0x53, 0x41, 0x54, 0x48, 0x83, 0xec, 0x18}, frame, {0x48, 0x83, 0xc4, 0x18, 0x41, 0x5c, 0x5b, 0xc3}}, 0},
 		{"between the pushes", [][]byte{{0x41, 0x54, 0x48, 0x83, 0xec, 0x18}, frame, {0x48, 0x83, 0xc4, 0x18, 0x41, 0x5c, 0x5b, 0xc3}}, 1},
 		{"endbr64", [][]byte{{0xf3, 0x0f, 0x1e, 0xfa, 0x53}, frame, {0x5b, 0xc3}}, 0},
@@ -171,6 +173,9 @@ func TestExits(t *testing.T) {
 		j := newJitted(unwind.ArchAMD64, bytes.Join(tt.code, nil))
 		for i := range tt.slot { // they lead on too
 			j.stack[i] = at(2)
+		}
+		if tt.name == "a first return that leads nowhere" {
+			j.stack[1] = 1
 		}
 		j.stack[tt.slot], j.stack[tt.slot+2] = at(2), at(3)
 		if tt.slot > 0 {
@@ -194,7 +199,7 @@ func TestFramePointerExits(t *testing.T) {
 		"without any return": {0x90},
 	} {
 		j := newJitted(unwind.ArchAMD64, code)
-		j.stack[3], j.stack[5] = at(2)+1, at(3) // not behind a call
+		j.stack[3], j.stack[5] = at(2)+1, at(3)+1 // not behind a call
 		j.Registers.Reg[unwind.AMD64RBP] = stackAt + 8*10
 		j.stack[10], j.stack[11], j.stack[13] = stackAt+8*20, at(2), at(3)
 		j.run(t, h, name, unwind.StopRoot, at(2), at(3))
@@ -218,7 +223,7 @@ func TestHostileGuesses(t *testing.T) {
 		}
 
 		j := full()
-		j.Memory.Add(jitAt+0x208-unwind.Addr(len(call)), call)
+		j.Memory.Add(jitAt+0x208-unwind.Addr(len(call)/2), call[len(call)/2:])
 		j.run(t, h, "the code before cannot be read whole", unwind.StopNoUnwindInfo)
 
 		j = full()

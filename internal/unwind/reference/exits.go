@@ -137,14 +137,43 @@ func (w *Walker) findExits(exits []exit, begins bool) (_ []exit, rest prologue) 
 			continue
 		}
 		returns++
-		e := readExit(code, i)
+		e, jumps, first := readExit(code, i), code[i] == jump, i == 0
+		if w.endsFunction(code, i, e.kind == exitBare) {
+			i = len(code)
+		}
 		if e.kind == exitBare {
-			rest.bare = rest.bare || code[i] != jump || i == 0
+			rest.bare = rest.bare || !jumps || first
 		} else if len(exits) < unwind.GuessExits {
 			exits = append(exits, e)
 		}
 	}
 	return exits, rest
+}
+
+// endsFunction tells whether another function begins right behind the return or jump at number i: there is padding, or an
+// address that compilers align functions to. Without an epilogue a byte that is a return and has padding behind it will do.
+func (w *Walker) endsFunction(code []byte, i int, bare bool) bool {
+	if bare && code[i] != 0xc3 {
+		return false
+	}
+	next := i + 1
+	switch code[i] {
+	case jump:
+		next = i + 5
+	case 0xc2:
+		next = i + 3
+	}
+	if (w.regs.PC+unwind.Addr(next))%16 == 0 && !bare {
+		return true
+	}
+	if next+2 > len(code) {
+		return false
+	}
+	switch v := binary.LittleEndian.Uint16(code[next:]); {
+	case v&0xff == 0xcc, v&0xff == 0x90, v == 0x9066, v == 0x2e66, v == 0x0f66, v == 0x1f0f:
+		return true
+	}
+	return false
 }
 
 // token reads an instruction of a prologue: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length is 0 if it is another.
