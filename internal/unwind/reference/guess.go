@@ -311,6 +311,9 @@ func (w *Walker) scan(g *guessed) (next frame, ok bool) {
 				return frame{}, false
 			}
 			v := w.grade(g, slot, ra, uint64(g.fp), false)
+			if g.stop == unwind.StopNoTable {
+				return frame{}, false // wait for it
+			}
 			if g.sound && v == gradeStrong && g.cfa < g.fp+8 || !g.sound && v != gradeNone {
 				return w.to(g, slot, ra), true
 			}
