@@ -18,7 +18,7 @@ import (
 // layer do not know each other.
 func layers() [][]string {
 	return [][]string{
-		{"internal/ebpf/abi", "internal/health"},
+		{"internal/ebpf/abi", "internal/health", "internal/stopreason"},
 		{"internal/unwind"},
 		{"internal/runtimes"},
 		{"internal/ebpf", "internal/process", "internal/profile", "internal/symbolize"},
@@ -28,7 +28,7 @@ func layers() [][]string {
 }
 
 // shared are parts that those apart may import too. They know nothing of a host.
-func shared() []string { return []string{"internal/health", "internal/pprof"} }
+func shared() []string { return []string{"internal/health", "internal/pprof", "internal/stopreason"} }
 
 // apart are parts that import nothing of the module but what is shared: they work in any collector.
 func apart() []string {
@@ -90,6 +90,8 @@ func TestMayImport(t *testing.T) {
 		{"cmd/hostprofiles-top", "exporter/flamegraph", false},
 		{"receiver", "internal/health", true},
 		{"internal/health", "internal/unwind", false},
+		{"internal/stopreason", "internal/unwind", false},
+		{"cmd/hostprofiles-top", "internal/stopreason", true},
 		{"internal/pprof", "internal/profile", true},
 		{"internal/pprof", "internal/engine", false},
 		{"exporter/top", "exporter/top/internal/metadata", true},

@@ -10,6 +10,7 @@ package profile
 import (
 	"time"
 
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -22,9 +23,9 @@ const ScopeName = "github.com/hostprofiles/hostprofiles/receiver"
 // Attributes without a convention; the others are the semantic conventions' own.
 const (
 	// AttrStopReason is a sample's unwind.StopReason when its stack is incomplete.
-	AttrStopReason = "hostprofiles.stack.stop_reason"
+	AttrStopReason = stopreason.Attribute
 	// AttrGuessed is true at a location that a step through code without unwind information found: see unwind.FrameGuessed.
-	AttrGuessed = "hostprofiles.frame.guessed"
+	AttrGuessed = stopreason.GuessedAttribute
 	// AttrFunction is, at a location without lines, the address (in the file, as the location's) at which the function around it
 	// begins: the samples of one function belong together though nobody knows its name.
 	AttrFunction = "hostprofiles.function.address"
