@@ -70,6 +70,20 @@ type incompleteAnswer struct {
 	Of      int    `json:"of"`
 }
 
+// reasonsAnswer has what is to be said of the reasons for which stacks end, and of frames that were guessed.
+type reasonsAnswer struct {
+	Reasons []reasonAnswer `json:"reasons"`
+	Guessed string         `json:"guessed"`
+}
+
+type reasonAnswer struct {
+	Reason   string `json:"reason"`
+	Complete bool   `json:"complete"`
+	Means    string `json:"means"`
+	When     string `json:"when"`
+	Do       string `json:"do"`
+}
+
 type labelsAnswer struct {
 	Labels []labelAnswer `json:"labels"`
 }
@@ -132,6 +146,7 @@ type nodesAnswer struct {
 	Total     []int64  `json:"total"`
 	BaseSelf  []int64  `json:"base_self"`
 	BaseTotal []int64  `json:"base_total"`
+	Guessed   []int32  `json:"guessed"`
 }
 
 type prunedAnswer struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/assets"
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
 	"github.com/hostprofiles/hostprofiles/internal/health"
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // Bounds of answers.
@@ -48,6 +49,7 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 	a := &api{e: e, work: make(chan struct{}, workers), export: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/status", a.status)
+	mux.HandleFunc("GET /api/reasons", reasons)
 	for path, fn := range map[string]func(*request) error{
 		"/api/labels": labels, "/api/flamegraph": flamegraph, "/api/table": table, "/api/heatmap": heatmap,
 	} {
@@ -227,6 +229,15 @@ func orEmpty(m map[string]uint64) map[string]uint64 {
 	return m
 }
 
+// reasons says what the reasons mean for which stacks end: it is the same at any time.
+func reasons(w http.ResponseWriter, _ *http.Request) {
+	out := reasonsAnswer{Guessed: stopreason.Guessed}
+	for _, r := range stopreason.All() {
+		out.Reasons = append(out.Reasons, reasonAnswer{Reason: r.Name, Complete: r.Complete, Means: r.Means, When: r.When, Do: r.Do})
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
 func labels(q *request) error {
 	sel := q.selection("")
 	if err := q.bad(); err != nil {
@@ -284,7 +295,7 @@ func flamegraph(q *request) error {
 	out := flameAnswer{
 		Total: f.Total, BaseTotal: f.BaseTotal, Unit: f.Info.SampleUnit, Period: f.Info.Period, Functions: newFunctionsAnswer(),
 		Nodes: nodesAnswer{ID: f.ID, Parent: f.Parent, Function: f.Function, Line: f.Line, Self: f.Self, Total: f.Sum,
-			BaseSelf: append([]int64{}, f.BaseSelf...), BaseTotal: append([]int64{}, f.BaseSum...)},
+			BaseSelf: append([]int64{}, f.BaseSelf...), BaseTotal: append([]int64{}, f.BaseSum...), Guessed: append([]int32{}, f.Guessed...)},
 		Pruned: prunedAnswer(f.Pruned), Search: searchAnswer(f.Search),
 	}
 	out.From, out.To = q.snapshot.Bounds(query.Selection)

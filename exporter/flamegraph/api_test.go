@@ -447,7 +447,7 @@ func TestLifecycle(t *testing.T) {
 // FuzzRequests: whatever is asked for, the answer is one, and valid JSON where it is no download.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{"/api/flamegraph?from=1&to=2", "/api/table?search=/x/&sort=diff&base_seconds=3", "/api/labels?filter=a!=b",
-		"/api/heatmap?columns=5&rows=7", "/folded?group=none", "/api/flamegraph?view=callers&function=abc&lines=1", "/profile?seconds=9"} {
+		"/api/heatmap?columns=5&rows=7", "/folded?group=none&markers=0", "/api/reasons", "/api/flamegraph?view=callers&function=abc&lines=1", "/profile?seconds=9"} {
 		f.Add(s)
 	}
 	e := newFlameExporter(createDefaultConfig().(*Config), componenttest.NewNopTelemetrySettings(), component.BuildInfo{}, func() time.Time { return epoch })

@@ -23,7 +23,7 @@ var shortFilters = [...]struct{ parameter, key string }{
 
 // parameters are all that are understood, each where it has a meaning: a typing error must not select something else.
 func parameters() []string {
-	out := []string{"type", "group", "lines", "focus", "search", "max_nodes", "view", "function", "sort", "limit", "columns", "rows", "timestamps",
+	out := []string{"type", "group", "lines", "markers", "focus", "search", "max_nodes", "view", "function", "sort", "limit", "columns", "rows", "timestamps",
 		"from", "to", "seconds", "filter", "base_from", "base_to", "base_seconds", "base_filter"}
 	for _, s := range shortFilters {
 		out = append(out, s.parameter)
@@ -135,7 +135,8 @@ func (p *params) base() *store.Selection {
 
 // query reads what a tree is to be made of.
 func (p *params) query() store.Query {
-	q := store.Query{Selection: p.selection(""), Base: p.base(), Group: p.values.Get("group"), Lines: p.choice("lines", "", "0", "1") == "1"}
+	q := store.Query{Selection: p.selection(""), Base: p.base(), Group: p.values.Get("group"), Lines: p.choice("lines", "", "0", "1") == "1",
+		NoMarkers: p.choice("markers", "", "0", "1") == "0"}
 	if q.Group == "" {
 		q.Group = defaultGroup
 		if q.Base != nil && !slices.Equal(q.Filters, q.Base.Filters) {

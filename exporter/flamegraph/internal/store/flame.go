@@ -24,6 +24,7 @@ type Flame struct {
 	Self, Sum        []int64
 	BaseSelf         []int64
 	BaseSum          []int64
+	Guessed          []int32 // nodes whose frames were found without unwind information, in some samples at least
 	Pruned           Pruned
 	Search           Found
 }
@@ -100,10 +101,12 @@ func (t *Tree) describe() *described {
 	d.add(Function{Name: "all", FrameType: TypeRoot})
 	for i := 1; i < t.Len(); i++ {
 		p := t.place[i]
-		if p&groupBit != 0 {
+		if p&(groupBit|markerBit) != 0 {
 			if groups[p] == 0 {
 				f := t.s.function(p)
-				f.Mapping = t.hints[f.Name]
+				if p&groupBit != 0 {
+					f.Mapping = t.hints[f.Name]
+				}
 				groups[p] = d.add(f)
 			}
 			d.index[i] = groups[p]
@@ -194,7 +197,7 @@ func (d *described) matches(m Matcher) []bool {
 	}
 	out := make([]bool, len(d.functions))
 	for i := range d.functions {
-		if t := d.functions[i].FrameType; t != TypeRoot && t != TypeGroup {
+		if isFrame(d.functions[i].FrameType) {
 			out[i] = m(&d.functions[i])
 		}
 	}
@@ -422,6 +425,9 @@ func (f *Flame) add(t *Tree, d *described, at, parent int32, path uint64, functi
 			f.Match = append(f.Match, matches[k])
 		}
 		functions[k] = int32(len(f.Functions))
+	}
+	if t.guessed != nil && t.guessed[at] {
+		f.Guessed = append(f.Guessed, int32(len(f.ID)))
 	}
 	f.ID = append(f.ID, strconv.FormatUint(path, 36))
 	f.Parent, f.Function, f.Line = append(f.Parent, parent), append(f.Function, functions[k]-1), append(f.Line, t.Line(at))

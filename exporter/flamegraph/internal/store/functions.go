@@ -37,7 +37,7 @@ func (t *Tree) Functions(m Matcher) []FunctionSum {
 		}
 		on[k]++
 	}, func(at int32) { on[d.index[at]]-- })
-	return slices.DeleteFunc(out, func(f FunctionSum) bool { return f.FrameType == TypeRoot || f.FrameType == TypeGroup })
+	return slices.DeleteFunc(out, func(f FunctionSum) bool { return !isFrame(f.FrameType) })
 }
 
 // adjacency lists each node's children: the first, and of each the next. Node 0 is nobody's child.

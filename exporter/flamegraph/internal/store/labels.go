@@ -122,9 +122,6 @@ func (s *Snapshot) labelTotals(sel Selection, only string) map[string]map[string
 	return out
 }
 
-// stopReasonKey is this project's attribute of samples whose stack does not reach its root.
-const stopReasonKey = "hostprofiles.stack.stop_reason"
-
 // Incomplete says how many samples of a process have no complete stack, and why.
 type Incomplete struct {
 	Process, PID, Reason string
@@ -145,6 +142,7 @@ func (s *Snapshot) Incomplete(limit int) []Incomplete {
 		}
 	}
 	all, incomplete := map[process]int{}, map[broken]int{}
+	stops := s.stops()
 	for i, n := range bySeries {
 		if n == 0 {
 			continue
@@ -152,8 +150,8 @@ func (s *Snapshot) Incomplete(limit int) []Incomplete {
 		of := &s.series[i]
 		p := process{s.first(of, "process.executable.name", "service.name", "process.executable.path", "thread.name"), s.first(of, "process.pid")}
 		all[p] += n
-		if v, ok := s.attribute(of, stopReasonKey); ok {
-			incomplete[broken{p, s.strings[v.text]}] += n
+		if reason := stops(of); reason != 0 {
+			incomplete[broken{p, s.strings[reason]}] += n
 		}
 	}
 	out := make([]Incomplete, 0, len(incomplete))

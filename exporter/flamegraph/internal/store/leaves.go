@@ -6,7 +6,7 @@ import (
 )
 
 // leafKey is what samples are summed up by before they are put into a tree.
-type leafKey struct{ group, node uint32 }
+type leafKey struct{ branch, node uint32 }
 
 // sums are the values of a selection, and of what it is compared with.
 type sums struct{ value, base int64 }
@@ -20,7 +20,7 @@ func (v sums) compare(other sums) int {
 	return cmp.Compare(max(v.value, v.base), max(other.value, other.base))
 }
 
-// leaf is what a group has of a stack.
+// leaf is what a branch has of a stack.
 type leaf struct {
 	leafKey
 	sums
@@ -42,9 +42,9 @@ func (l *leafSums) add(k leafKey, v sums) {
 	l.list = append(l.list, leaf{k, v})
 }
 
-// all returns what there is, in the order of groups and nodes, each once.
+// all returns what there is, in the order of branches and nodes, each once.
 func (l *leafSums) all() []leaf {
-	slices.SortFunc(l.list, func(x, y leaf) int { return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.node, y.node)) })
+	slices.SortFunc(l.list, func(x, y leaf) int { return cmp.Or(cmp.Compare(x.branch, y.branch), cmp.Compare(x.node, y.node)) })
 	n := 0
 	for _, x := range l.list {
 		if n > 0 && l.list[n-1].leafKey == x.leafKey {

@@ -11,6 +11,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // ErrMalformed says that a payload contradicts the OTLP specification, or itself, and can't be understood.
@@ -330,6 +332,7 @@ func (t *tables) location(l location) uint32 {
 	index, isNew := t.locations.add(l)
 	if isNew {
 		t.frameTypes = append(t.frameTypes, frameType)
+		t.guessed = append(t.guessed, t.isTrue(l.attributes, stopreason.GuessedAttribute))
 	}
 	return index
 }
@@ -342,6 +345,17 @@ func (t *tables) text(list uint32, key string) uint32 {
 		}
 	}
 	return 0
+}
+
+// isTrue tells whether there is an attribute and it is true.
+func (t *tables) isTrue(list uint32, key string) bool {
+	for i := range indices(t.lists.items[list]) {
+		if a := t.attrs.items[i]; t.strings.items[a.key] == key {
+			v := t.values.items[a.value]
+			return v.kind == valueBool && v.number == 1
+		}
+	}
+	return false
 }
 
 // number finds an attribute that is an integer.

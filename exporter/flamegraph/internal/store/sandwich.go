@@ -25,6 +25,7 @@ func (t *Tree) Callees(key string) (out *Tree, ok bool) {
 			continue
 		}
 		at[i] = b.child(above, t.place[i], t.Line(int32(i)))
+		b.takeGuessed(at[i], t, int32(i))
 		b.t.add(at[i], t.self[i], t.baseSelfOf(i))
 	}
 	b.t.sum()
@@ -116,6 +117,7 @@ func (c *callers) expand(of caller) {
 			c.push(next)
 			next = &caller{node: b.append(of.node, t.place[w.next], t.Line(w.next))}
 		}
+		b.takeGuessed(next.node, t, w.next)
 		last, w.next = w.next, t.parent[w.next]
 		next.append(w)
 	}

@@ -28,6 +28,7 @@ type Snapshot struct {
 	scopes     []scope
 	series     []series
 	frameTypes []uint32
+	guessed    []bool
 	segments   []segment
 	window     Window
 	treeNodes  int // that a tree may have
@@ -75,7 +76,7 @@ func (s *Store) Snapshot(now time.Time) *Snapshot {
 		Serial: s.serial, strings: t.strings.items, values: t.values.items, others: t.otherValue, attrs: t.attrs.items, lists: t.lists.items,
 		types: t.types.items, functions: t.functions.items, mappings: t.mappings.items, lines: t.lines.items,
 		locations: t.locations.items, frames: t.frames.items, nodes: t.nodes.items, links: t.links.items,
-		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes,
+		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes, guessed: t.guessed,
 		segments: make([]segment, len(s.segments)), treeNodes: max(s.options.Bytes/treeNodeBytes, 1000),
 		window: Window{
 			Length: s.options.Window, Bytes: s.size(), Budget: s.held(), Samples: s.rows,

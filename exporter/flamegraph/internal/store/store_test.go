@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 
 	"github.com/hostprofiles/hostprofiles/internal/profile/conformance"
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 func testStore(t testing.TB, p ...*payload) *Store {
@@ -343,7 +344,7 @@ func TestIncomplete(t *testing.T) {
 	p := newPayload()
 	a := p.process("web", 1)
 	p.sample(a, "main", "", times(9)...)
-	p.sample(a, "main x", "", 1).AttributeIndices().Append(p.attr(stopReasonKey, "no_rule"))
+	p.sample(a, "main x", "", 1).AttributeIndices().Append(p.attr(stopreason.Attribute, "no_rule"))
 	got := testStore(t, p).Snapshot(epoch).Incomplete(9)
 	if want := []Incomplete{{"web", "1", "no_rule", 1, 10}}; !slices.Equal(got, want) {
 		t.Errorf("%+v", got)

@@ -127,6 +127,7 @@ type tables struct {
 	scopes     table[scope]
 	series     table[series]
 	frameTypes []uint32 // by location: string of its innermost profile.frame.type
+	guessed    []bool   // by location: it was found without unwind information
 	bytes      int      // of strings, lists and others
 }
 
@@ -135,13 +136,13 @@ func newTables() *tables {
 		strings: newTable(""), values: newTable(value{}), others: newTable[otherKey](), attrs: newTable[attribute](), lists: newTable(""),
 		types: newTable[profileType](), functions: newTable(function{}), mappings: newTable(mapping{}), lines: newTable[line](),
 		locations: newTable(location{}), frames: newTable[frame](), nodes: newTable(node{}), links: newTable(link{}),
-		resources: newTable[resource](), scopes: newTable[scope](), series: newTable[series](), frameTypes: []uint32{0},
+		resources: newTable[resource](), scopes: newTable[scope](), series: newTable[series](), frameTypes: []uint32{0}, guessed: []bool{false},
 	}
 }
 
 // size is about the memory that the tables take.
 func (t *tables) size() int {
-	n := t.bytes + 4*cap(t.frameTypes)
+	n := t.bytes + 4*cap(t.frameTypes) + cap(t.guessed)
 	for _, c := range t.all() {
 		n += c.size()
 	}
@@ -170,6 +171,7 @@ func (t *tables) rollback(m mark) {
 	t.bytes = m.bytes
 	cutSlice(&t.otherValue, len(t.others.items))
 	cutSlice(&t.frameTypes, len(t.locations.items))
+	cutSlice(&t.guessed, len(t.locations.items))
 }
 
 func cutSlice[V any](s *[]V, n int) {

@@ -17,6 +17,8 @@ type Query struct {
 	Base  *Selection // what to compare with, if anything
 	Group string     // key of an attribute whose values are the first level of the tree; GroupNone or empty: no such level
 	Lines bool       // frames of one function that executed different lines are different
+	// NoMarkers has stacks that end early begin where complete ones do, instead of below a marker.
+	NoMarkers bool
 }
 
 // String is the same for queries that mean the same.
@@ -25,13 +27,16 @@ func (q Query) String() string {
 	if q.Base != nil {
 		base = fmt.Sprintf("%#v", *q.Base)
 	}
-	return fmt.Sprintf("%#v %s %q %t", q.Selection, base, q.Group, q.Lines)
+	return fmt.Sprintf("%#v %s %q %t %t", q.Selection, base, q.Group, q.Lines, q.NoMarkers)
 }
 
-// place is a frame, or with groupBit the string of a group's name.
+// place is a frame, or with groupBit the string of a group's name, or with markerBit that of the reason for which stacks end early.
 type place uint32
 
-const groupBit = 1 << 31
+const (
+	groupBit  = 1 << 31
+	markerBit = 1 << 30
+)
 
 // Tree has the samples of a selection, merged by what people mean by a function. Its nodes are columns; node 0 is the root, and
 // parents come before their children.
@@ -46,6 +51,7 @@ type Tree struct {
 	self, total []int64
 	baseSelf    []int64 // nil without a base
 	baseTotal   []int64
+	guessed     []bool // some sample's frame there was guessed; nil: none
 
 	hints map[string]string // by group: what else to call it
 
@@ -82,21 +88,22 @@ func (s *Snapshot) Tree(q Query) (*Tree, bool) {
 	if !ok {
 		return nil, false
 	}
-	groups := s.groups(q.Group)
+	branches, of := s.branches(q)
 	var leaves leafSums
 	w.rows(func(g *segment, i int, value int64) {
-		leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{value: value})
+		leaves.add(leafKey{of[g.series[i]], g.node[i]}, sums{value: value})
 	})
 	if q.Base != nil {
 		base := *q.Base
 		base.Type = w.info.ID
 		if bw, ok := s.work(base); ok {
 			bw.rows(func(g *segment, i int, value int64) {
-				leaves.add(leafKey{groups[g.series[i]], g.node[i]}, sums{base: value})
+				leaves.add(leafKey{of[g.series[i]], g.node[i]}, sums{base: value})
 			})
 		}
 	}
 	b := newTreeBuilder(s, w.info, q.Base != nil, q.Lines)
+	b.branches = branches
 	if q.Group == pidKey {
 		b.t.hints = s.executables()
 	}
@@ -104,39 +111,25 @@ func (s *Snapshot) Tree(q Query) (*Tree, bool) {
 	return b.t, true
 }
 
-// noGroup stands for series without a group.
-const noGroup = ^uint32(0)
-
-// groups returns each series' group: the string of an attribute's value.
-func (s *Snapshot) groups(key string) []uint32 {
-	out := make([]uint32, len(s.series))
-	for i := range s.series {
-		out[i] = noGroup
-		if key == GroupNone || key == "" {
-			continue
-		}
-		if v, ok := s.attribute(&s.series[i], key); ok {
-			out[i] = v.text
-		}
-	}
-	return out
-}
-
 // treeBuilder puts stacks into a tree.
 type treeBuilder struct {
-	t     *Tree
-	index []int32 // a hash table of nodes by parent, place and line; 0 is free
-	at    []int32 // by node of the snapshot: its node in the tree in this group, -1 unknown
-	path  []uint32
-	known []uint32 // of at
-	limit int      // of nodes, but for groups
-	full  bool     // there would have been more
+	t        *Tree
+	branches []branch
+	index    []int32 // a hash table of nodes by parent, place and line; 0 is free
+	at       []int32 // by node of the snapshot: its node in the tree in this branch, -1 unknown
+	path     []uint32
+	known    []uint32 // of at
+	limit    int      // of nodes, but for groups and markers
+	full     bool     // there would have been more
 }
 
 func newTreeBuilder(s *Snapshot, info TypeInfo, compared, lines bool) *treeBuilder {
 	b := &treeBuilder{t: &Tree{s: s, Info: info, Compared: compared}, limit: s.treeNodes}
 	if lines {
 		b.t.line = []int64{}
+	}
+	if slices.Contains(s.guessed, true) {
+		b.t.guessed = []bool{}
 	}
 	b.clear()
 	return b
@@ -146,7 +139,7 @@ func newTreeBuilder(s *Snapshot, info TypeInfo, compared, lines bool) *treeBuild
 func (b *treeBuilder) clear() {
 	t := b.t
 	t.parent, t.place, t.line, t.self, t.total = t.parent[:0], t.place[:0], t.line[:0], t.self[:0], t.total[:0]
-	t.baseSelf, t.baseTotal = t.baseSelf[:0], t.baseTotal[:0]
+	t.baseSelf, t.baseTotal, t.guessed = t.baseSelf[:0], t.baseTotal[:0], t.guessed[:0]
 	b.index, b.full = make([]int32, 1<<10), false
 	b.append(-1, 0, 0)
 }
@@ -157,6 +150,9 @@ func (b *treeBuilder) append(parent int32, p place, line int64) int32 {
 	t.self, t.total = append(t.self, 0), append(t.total, 0)
 	if t.line != nil {
 		t.line = append(t.line, line)
+	}
+	if t.guessed != nil {
+		t.guessed = append(t.guessed, false)
 	}
 	if t.Compared {
 		t.baseSelf, t.baseTotal = append(t.baseSelf, 0), append(t.baseTotal, 0)
@@ -185,24 +181,22 @@ func (b *treeBuilder) build(leaves []leaf) {
 	}
 	for i := range leaves {
 		if without[i] {
-			b.t.miss(b.top(leaves[i].group), leaves[i].sums, 1)
+			b.t.miss(b.top(b.branches[leaves[i].branch]), leaves[i].sums, 1)
 		}
 	}
 	b.t.sum()
 }
 
-// try puts leaves into the tree, group by group, and tells whether there was room for all, or for how many.
+// try puts leaves into the tree, branch by branch, and tells whether there was room for all, or for how many.
 func (b *treeBuilder) try(leaves []leaf, without []bool) (done int, all bool) {
 	for i := range b.at {
 		b.at[i] = -1
 	}
 	b.known = b.known[:0]
-	group := noGroup
 	for i := range leaves {
 		l := &leaves[i]
-		if i == 0 || l.group != group {
-			group = l.group
-			b.begin(group)
+		if i == 0 || l.branch != leaves[i-1].branch {
+			b.begin(b.branches[l.branch])
 		}
 		if without[i] {
 			continue
@@ -223,23 +217,25 @@ func (t *Tree) add(at int32, value, base int64) {
 	}
 }
 
-// begin makes the group's node the one that stacks begin at.
-func (b *treeBuilder) begin(group uint32) {
+// begin makes the branch's last node the one that stacks begin at.
+func (b *treeBuilder) begin(of branch) {
 	for _, n := range b.known {
 		b.at[n] = -1
 	}
 	b.known = append(b.known[:0], 0)
-	b.at[0] = b.top(group)
+	b.at[0] = b.top(of)
 }
 
-// top is the node that a group's stacks begin at. There is always room for it.
-func (b *treeBuilder) top(group uint32) int32 {
-	if group == noGroup {
-		return 0
-	}
+// top is the node that a branch's stacks begin at. There is always room for it.
+func (b *treeBuilder) top(of branch) (at int32) {
 	limit := b.limit
 	b.limit = math.MaxInt
-	at := b.child(0, groupBit|place(group), 0)
+	if of.group != noGroup {
+		at = b.child(at, groupBit|place(of.group), 0)
+	}
+	if of.reason != 0 {
+		at = b.child(at, markerBit|place(of.reason), 0)
+	}
 	b.limit = limit
 	return at
 }
@@ -263,7 +259,8 @@ func (b *treeBuilder) find(n uint32) int32 {
 // below puts the frames of a location below a node of the tree, outermost first.
 func (b *treeBuilder) below(at int32, n uint32) int32 {
 	s := b.t.s
-	l := &s.locations[s.nodes[n].location]
+	of := s.nodes[n].location
+	l := &s.locations[of]
 	frames, lines := s.lists[l.frames], s.lists[l.lines]
 	for i := len(frames) - 4; i >= 0; i -= 4 {
 		line := int64(0)
@@ -271,8 +268,18 @@ func (b *treeBuilder) below(at int32, n uint32) int32 {
 			line = s.lines[indexAt(lines, i)].line
 		}
 		at = b.child(at, place(indexAt(frames, i)), line)
+		if s.guessed[of] {
+			b.t.guessed[at] = true
+		}
 	}
 	return at
+}
+
+// takeGuessed notes that a node has samples of one of another tree.
+func (b *treeBuilder) takeGuessed(at int32, from *Tree, node int32) {
+	if from.guessed != nil && from.guessed[node] {
+		b.t.guessed[at] = true
+	}
 }
 
 // child returns the node of a place below parent, and makes it if it is new. If there is no room, it is the parent.
@@ -347,16 +354,25 @@ type Function struct {
 
 // Types of places that are no frames.
 const (
-	TypeGroup = "group"
-	TypeRoot  = "root"
+	TypeGroup     = "group"
+	TypeRoot      = "root"
+	TypeTruncated = "truncated" // a marker: the callers of what is below are missing, and SystemName is the reason
 )
+
+// isFrame tells whether a place of a type is a frame.
+func isFrame(frameType string) bool {
+	return frameType != TypeRoot && frameType != TypeGroup && frameType != TypeTruncated
+}
 
 // function describes a place.
 func (s *Snapshot) function(p place) Function {
 	var f Function
-	if p&groupBit != 0 {
+	switch {
+	case p&groupBit != 0:
 		f = Function{Name: s.strings[p&^groupBit], FrameType: TypeGroup}
-	} else {
+	case p&markerBit != 0:
+		f = marker(s.strings[p&^markerBit])
+	default:
 		at := s.frames[p]
 		f = Function{Name: s.strings[at.name], SystemName: s.strings[at.systemName], File: s.strings[at.file],
 			Mapping: s.strings[at.mapping], FrameType: s.strings[at.frameType], StartLine: at.startLine}
