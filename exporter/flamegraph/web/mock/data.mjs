@@ -2,6 +2,9 @@
 import { programs } from "./programs.mjs";
 import { hash, random } from "./random.mjs";
 
+/** stopKey is the attribute of samples whose stack ends early. */
+export const stopKey = "hostprofiles.stack.stop_reason";
+
 export const period = 20408163; // ns, what 49 Hz is
 const windowMs = 900_000;
 const types = "kernel native go cpython jvm v8js ruby php perl beam dotnet unknown".split(" ");
@@ -192,7 +195,7 @@ function host(end, wanted = programs, cut = false) {
           "service.name": program.service,
           "container.id": program.container,
           "k8s.pod.name": program.pod,
-          stop: (cut || thread === program.cutThread) && program.stop ? program.stop : "",
+          [stopKey]: (cut || thread === program.cutThread) && program.stop ? program.stop : "",
         }),
       ),
     );
@@ -254,7 +257,7 @@ function huge(end) {
       "service.name": p.service,
       "container.id": p.container,
       "k8s.pod.name": p.pod,
-      stop: "",
+      [stopKey]: "",
     }),
   );
   const inner = [];
@@ -308,7 +311,7 @@ function hostile(end) {
     ["K".repeat(300)]: "V".repeat(300),
     "a.key.of.many.parts.that.ends.nowhere.near.here":
       "a value with many words that does not end either, not even here",
-    stop: hostileNames[0],
+    [stopKey]: hostileNames[0],
   });
   const main = b.node(0, b.function("main", "main.c", 1, "native", "app"), 1);
   hostileNames.forEach((name, i) => {

@@ -1,4 +1,5 @@
 // The questions that the page asks, answered over a dataset: a plain and slow model of the server.
+import { stopKey } from "./data.mjs";
 import { hash } from "./random.mjs";
 
 const short = {
@@ -93,7 +94,7 @@ export function sums(data, sel, now) {
 // matcher tells of a function whether the search finds it; groups are none.
 export function matcher(search) {
   const match = textMatcher(search);
-  return match && ((f) => f.type !== "group" && f.type !== "root" && match(f));
+  return match && ((f) => !["group", "root", "truncated"].includes(f.type) && match(f));
 }
 
 function textMatcher(search) {
@@ -169,8 +170,11 @@ function graft(data, view, key, self) {
   };
 }
 
-/** grouped puts a frame for each value of an attribute below the root, and the stacks of its samples below that. */
-function grouped(data, sides, now, key) {
+/**
+ * grouped puts a frame for each value of an attribute below the root, unless the key is none, and below that one for each
+ * reason for which stacks end early, and the stacks of samples below that.
+ */
+function grouped(data, sides, now, key, markers) {
   const functions = [...data.functions];
   const parent = [-1];
   const fn = [0];
@@ -189,23 +193,29 @@ function grouped(data, sides, now, key) {
     }
     return n;
   };
-  const groups = new Map();
-  const groupOf = (value) => {
-    let g = groups.get(value);
-    if (g === undefined) {
-      functions.push({
-        key: hash(`group ${key} ${value}`),
-        name: value || "(none)",
-        system_name: "",
-        file: "",
-        line: 0,
-        type: "group",
-        mapping: hintOf(data, key, value),
-      });
-      g = { at: place(`g${value}`, 0, functions.length - 1, 0), number: groups.size };
-      groups.set(value, g);
+  const known = new Map();
+  const functionOf = (type, value, name, mapping) => {
+    const id = `${type} ${value}`;
+    if (!known.has(id)) {
+      known.set(id, functions.length);
+      const system_name = type === "truncated" ? value : "";
+      functions.push({ key: hash(`${key} ${id}`), name, system_name, file: "", line: 0, type, mapping });
     }
-    return g;
+    return known.get(id);
+  };
+  const branches = new Map();
+  const branchOf = (value, reason) => {
+    const id = JSON.stringify([value, reason]);
+    let b = branches.get(id);
+    if (b === undefined) {
+      let at = 0;
+      if (key !== "none")
+        at = place(`g${value}`, 0, functionOf("group", value, value || "(none)", hintOf(data, key, value)), 0);
+      if (reason && markers) at = place(`m${id}`, at, functionOf("truncated", reason, `[truncated: ${reason}]`, ""), 0);
+      b = { at, number: branches.size };
+      branches.set(id, b);
+    }
+    return b;
   };
   const below = (g, node) =>
     node === 0
@@ -214,7 +224,8 @@ function grouped(data, sides, now, key) {
         place(g.number * 1e7 + node, below(g, data.parent[node]), data.fn[node], data.line[node]));
   sides.forEach((sel, side) => {
     visit(data, sel, now, (i, v) => {
-      self[side][below(groupOf(attributeOf(data, data.attr[i], data.node[i], key) ?? ""), data.node[i])] += v;
+      const group = key === "none" ? "" : attributeOf(data, data.attr[i], data.node[i], key);
+      self[side][below(branchOf(group ?? "", data.attributes[data.attr[i]][stopKey]), data.node[i])] += v;
     });
   });
   return { tree: { ...data, functions, parent, fn, line }, self };
@@ -233,7 +244,7 @@ export function flamegraph(data, params, now) {
   let tree = data;
   const view = params.get("view") ?? "flame";
   const group = params.get("group") ?? "process.executable.name";
-  if (group !== "none") ({ tree, self: selfs } = grouped(data, sides, now, group));
+  ({ tree, self: selfs } = grouped(data, sides, now, group, params.get("markers") !== "0"));
   data = tree;
   if (view !== "flame") ({ tree, self: selfs } = graft(data, view, params.get("function"), selfs));
   if (params.get("lines") !== "1") ({ tree, self: selfs } = merged(tree, selfs));
@@ -284,8 +295,11 @@ export function flamegraph(data, params, now) {
   const used = new Map();
   const place = new Map(order.map((n, i) => [n, i]));
   const nodes = { id: [], parent: [], function: [], line: [], self: [], total: [], base_self: [], base_total: [] };
+  nodes.guessed = [];
   for (const n of order) {
     if (!used.has(tree.fn[n])) used.set(tree.fn[n], used.size);
+    // Here what nobody knows was guessed.
+    if (data.functions[tree.fn[n]].type === "unknown") nodes.guessed.push(nodes.id.length);
     nodes.id.push(ids[n]);
     nodes.parent.push(n === 0 ? -1 : place.get(tree.parent[n]));
     nodes.function.push(used.get(tree.fn[n]));
@@ -413,7 +427,6 @@ export function labels(data, params, now) {
   const sel = selection(data, params, now);
   return {
     labels: [...new Set([...usual, ...data.attributes.flatMap((a) => Object.keys(a))])]
-      .filter((key) => key !== "stop")
       .map((key) => {
         const values = new Map();
         visit(

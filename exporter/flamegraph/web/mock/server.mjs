@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
-import { dataset, hostileNames } from "./data.mjs";
+import { dataset, hostileNames, stopKey } from "./data.mjs";
 import { BadRequest, flamegraph, folded, heatmap, labels, selection, table, visit } from "./query.mjs";
 
 const dist = join(dirname(fileURLToPath(import.meta.url)), "../../internal/assets/dist");
@@ -26,7 +26,7 @@ function status(state) {
     const set = data.attributes[data.attr[i]];
     const pid = set["process.pid"];
     of.set(pid, (of.get(pid) ?? 0) + v);
-    if (set.stop) cut.set(set, (cut.get(set) ?? 0) + v);
+    if (set[stopKey]) cut.set(set, (cut.get(set) ?? 0) + v);
   });
   const lossy = scenario === "lossy";
   const waiting = data.types.length === 0;
@@ -75,15 +75,31 @@ function status(state) {
     incomplete: [...cut].map(([set, n]) => ({
       process: set["process.executable.name"],
       pid: set["process.pid"],
-      reason: set.stop,
+      reason: set[stopKey],
       samples: n,
       of: of.get(set["process.pid"]),
     })),
   };
 }
 
+// What the collector says of reasons; that of a mock has words of its own.
+const reasons = {
+  reasons: [
+    { reason: "root", complete: true, means: "complete: all of it", when: "as a rule", do: "nothing" },
+    {
+      reason: "no_rule",
+      complete: false,
+      means: "a gap in the unwind information",
+      when: "assembler without directives",
+      do: "give it its directives",
+    },
+  ],
+  guessed: "found by searching",
+};
+
 const api = {
   status: (state) => status(state),
+  reasons: () => reasons,
   flamegraph: (s, q) => flamegraph(s.data, q, s.now),
   table: (s, q) => table(s.data, q, s.now),
   labels: (s, q) => labels(s.data, q, s.now),
@@ -127,7 +143,7 @@ export async function start({ scenario = "normal", port = 0, now = Date.now(), r
         if (state.scenario === "down") return void req.socket.destroy();
         if (state.delay) await new Promise((done) => setTimeout(done, state.delay));
         const name = url.pathname.slice(5);
-        if (state.scenario === "error" && name !== "status")
+        if (state.scenario === "error" && name !== "status" && name !== "reasons")
           return send(500, "application/json", JSON.stringify({ error: "the window is being rebuilt" }));
         if (!Object.hasOwn(api, name))
           return send(404, "application/json", JSON.stringify({ error: "no such endpoint" }));

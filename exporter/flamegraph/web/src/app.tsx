@@ -3,8 +3,9 @@ import { Component, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Theme } from "./graph/colors";
 import { type Answer, useAnswer } from "./model/answer";
-import { type ProfileType, type Status, typeName, Unreachable } from "./model/api";
+import { type ProfileType, type ReasonsAnswer, type Status, typeName, Unreachable } from "./model/api";
 import { bytes, clock, type Unit } from "./model/format";
+import { checkReasons, Reasons } from "./model/reasons";
 import { type Store, useView } from "./model/store";
 import { clean } from "./model/text";
 import { fixedRange, liveRange, liveSeconds, type View } from "./model/view";
@@ -148,9 +149,12 @@ function Loaded({ store, view, theme, status, beat, retry }: LoadedProps) {
   const down = status.error instanceof Unreachable;
   // Values change their meaning where hosts begin to sample at different frequencies.
   const revision = `${view.range.live ? beat : 0}/${again}/${unit.unit}/${unit.period}`;
+  // They are the same at any time.
+  const told = useAnswer<ReasonsAnswer>("reasons", noParams, "", checkReasons);
+  const reasons = useMemo(() => new Reasons(told.data), [told.data]);
   const app: App = useMemo(
-    () => ({ store, view, status: data, type, unit, theme, revision, down, toast: setToast, pick, setPick }),
-    [store, view, data, type, unit, theme, revision, down, pick],
+    () => ({ store, view, status: data, reasons, type, unit, theme, revision, down, toast: setToast, pick, setPick }),
+    [store, view, data, reasons, type, unit, theme, revision, down, pick],
   );
   const onStep = useCallback((s: ((by: 1 | -1) => void) | null) => {
     step.current = s;

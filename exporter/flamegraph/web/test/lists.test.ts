@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { runtimeTypes } from "../src/graph/colors";
-import { isComplete, lossReasons, stopReasons } from "../src/model/describe";
+import { lossReasons } from "../src/model/describe";
+import { truncatedType } from "../src/model/names";
+import { stopKey } from "../src/model/reasons";
 import { parse } from "../src/model/view";
 
 /** source is a Go file of the module. Tests run in the page's folder. */
@@ -24,20 +26,10 @@ test("reasons for lost samples", () => {
   assert.deepEqual([...lossReasons].sort(), all.sort());
 });
 
-test("reasons for the end of a stack, and which are complete", () => {
-  const text = source("internal/unwind/sample.go");
-  const all = strings(within(text, "stopNames = [StopReasons]string{", "}"));
-  assert.deepEqual([...stopReasons].sort(), [...all].sort());
-  const names = [...within(text, "StopRoot StopReason = iota", "StopReasons").matchAll(/^\t(Stop\w+)$/gm)].map(
-    (m) => m[1]!,
-  );
-  names.unshift("StopRoot");
-  assert.equal(names.length, all.length);
-  const complete = [...within(text, ") Complete() bool {", "}").matchAll(/Stop\w+/g)].map(
-    (m) => all[names.indexOf(m[0])]!,
-  );
-  assert.ok(complete.length > 0);
-  assert.deepEqual(all.filter(isComplete).sort(), complete.sort());
+test("what the collector calls markers and their attribute", () => {
+  assert.equal(stopKey, strings(within(source("internal/stopreason/stopreason.go"), "const Attribute =", "\n"))[0]);
+  const types = within(source("exporter/flamegraph/internal/store/tree.go"), "TypeTruncated =", "\n");
+  assert.equal(truncatedType, strings(types)[0]);
 });
 
 test("frame types", () => {

@@ -455,7 +455,7 @@ test("the status tells what was taken, delivered, lost and dropped", () =>
       "Lost: the receiver met a defect of its own 330",
       "Skipped by the kernel 12",
       "legacyd",
-      "code without unwind information",
+      "a gap in the unwind information",
       "36.4 MiB of 128 MiB",
       "Refused 2",
       "location index 99",

@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   diffColor,
+  groupColor,
   heat,
   luminance,
   rgb,
   runtimeTypes,
   shade,
   type Theme,
+  truncatedColor,
   typeColor,
   typeOf,
 } from "../src/graph/colors";
@@ -39,6 +41,8 @@ test("text on every frame can be read", () => {
       const c = contrast(hex, looks[theme].fadedText);
       assert.ok(c >= 4.5, `${theme} ${v}, faded: ${c}`);
     }
+    for (const color of [groupColor[theme], truncatedColor[theme]])
+      assert.ok(contrast(color, looks[theme].text) >= 4.5, `${theme} ${color}`);
     const pale = contrast(looks[theme].dimmed, looks[theme].dimmedText);
     assert.ok(pale >= 4.5, `${theme}: ${pale}`);
   }

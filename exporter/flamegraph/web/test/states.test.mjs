@@ -44,7 +44,10 @@ test("a busy process whose stacks are cut off is no good health", () =>
     const button = page.getByRole("button", { name: "Incomplete stacks" });
     assert.equal(await button.locator(".dot-note").count(), 1);
     await button.click();
-    assert.match(await text(page.getByRole("dialog", { name: "Status" })), /legacyd 611 code without unwind/);
+    assert.match(
+      await text(page.getByRole("dialog", { name: "Status" })),
+      /legacyd 611 a gap in the unwind information/,
+    );
   }));
 
 test("nothing matches: the filters can be cleared", () =>

@@ -8,16 +8,20 @@ import {
   find,
   findAll,
   isExpression,
+  isTruncated,
   matcher,
   move,
   nameAt,
   path,
   siblings,
+  truncated,
   withoutRoot,
 } from "../src/graph/tree";
 import { checkFlame, checkTable, type Flame, type FunctionTable } from "../src/model/api";
 import { apart } from "../src/model/names";
+import { Reasons } from "../src/model/reasons";
 import { buildRows, sortRows } from "../src/model/rows";
+import { describe, facts } from "../src/ui/Frame";
 
 // all(10) > main(10) > [a(6) > [b(2)], c(3)]; all > kernel part is self.
 function flame(base = false): Flame {
@@ -48,6 +52,7 @@ function flame(base = false): Flame {
       total: [10, 10, 10, 6, 2, 3],
       base_self: base ? [0, 0, 2, 18, 0, 0] : [],
       base_total: base ? [20, 20, 20, 18, 0, 0] : [],
+      guessed: [4],
     },
     pruned: { nodes: 0, self: 0 },
     search: { total: 0, base_total: 0, functions: 0 },
@@ -163,6 +168,39 @@ test("names say the line where it tells frames apart, and what a pid is known by
   assert.equal(t.functions.name[1], "18643", "what filters use");
 });
 
+test("a marker is no function: no search finds it, no runtime has it, and its share is that of what is below", () => {
+  const a = flame();
+  a.functions.type[3] = "truncated";
+  a.functions.name[3] = "[truncated: no_rule]";
+  a.functions.system_name[3] = "no_rule";
+  const t = buildTree(a, "both");
+  assert.deepEqual(
+    [1, 2, 3, 4].map((n) => isTruncated(t, n)),
+    [false, false, true, false],
+  );
+  assert.equal(truncated(t), 6);
+  assert.equal(truncated(buildTree(flame(), "both")), 0);
+  assert.equal(findAll(t, matcher("truncated")).count, 0);
+  assert.deepEqual(
+    byType(t, 0).map((s) => s.type),
+    ["native", "cpython"],
+  );
+  assert.deepEqual([facts(t, 3).reason, facts(t, 3).system], ["no_rule", ""]);
+  assert.equal(facts(t, 2).reason, "");
+});
+
+test("frames that were guessed are known, also without the root", () => {
+  assert.deepEqual([...buildTree(flame(), "both").guessed], [0, 0, 0, 0, 1, 0]);
+  const t = buildTree(withoutRoot(flame()), "both");
+  assert.deepEqual([...t.guessed], [0, 0, 0, 1, 0]);
+  assert.deepEqual([facts(t, 3).name, facts(t, 3).guessed], ["beta", true]);
+  const reasons = new Reasons({ reasons: [], guessed: "found by searching" });
+  assert.match(
+    describe(t, 3, { unit: "count", period: 1e7, periodUnit: "nanoseconds" }, reasons),
+    /found by searching/,
+  );
+});
+
 test("own values by type", () => {
   assert.deepEqual(byType(buildTree(flame(), "both"), 0), [
     { type: "native", self: 4, base: 0 },
@@ -192,8 +230,20 @@ test("answers that make no sense are refused", () => {
     (f) => (f.nodes.function[2] = Number.NaN),
     (f) => f.functions.name.pop(),
     (f) => f.nodes.base_total.push(1),
+    (f) => f.nodes.guessed.push(6),
+    (f) => f.nodes.guessed.push(-1),
     (f) =>
-      (f.nodes = { id: [], parent: [], function: [], line: [], self: [], total: [], base_self: [], base_total: [] }),
+      (f.nodes = {
+        id: [],
+        parent: [],
+        function: [],
+        line: [],
+        self: [],
+        total: [],
+        base_self: [],
+        base_total: [],
+        guessed: [],
+      }),
   ];
   for (const breakIt of broken) {
     const f = flame();

@@ -65,6 +65,7 @@ test("what is formatted parses to the same, whatever it is", () => {
       ascending: random() < 0.5,
       group: one(["", ...groups, "none", "x.y"]),
       lines: random() < 0.5,
+      markers: random() < 0.5,
       flip: random() < 0.5,
       widths: one(["both", "current", "base"]),
       panel: random() < 0.5,

@@ -40,6 +40,10 @@ export function typeLabel(type: string): string {
   return hues[typeOf(type)]!.name;
 }
 
+/** Of what is no function: the root and groups, and markers, which are hatched besides. */
+export const groupColor: Record<Theme, string> = { light: "#dfe3ea", dark: "#7f8899" };
+export const truncatedColor: Record<Theme, string> = { light: "#f0bfca", dark: "#b9707e" };
+
 const dark: Record<Theme, number> = { light: 0, dark: -0.06 };
 
 function channel(v: number): number {

@@ -1,8 +1,8 @@
 // Drawing: only rows that are in sight, only frames that are wide enough to see, and of those that are not, the outline
 // of the crowd.
 import { shorten } from "../model/text";
-import { diffColor, shade, type Theme } from "./colors";
-import { change, first, isFunction, type Tree } from "./tree";
+import { diffColor, groupColor, shade, type Theme, truncatedColor } from "./colors";
+import { change, first, isFunction, isTruncated, type Tree } from "./tree";
 
 export const rowHeight = 20;
 const narrowest = 0.7; // px; below, frames are drawn together
@@ -141,7 +141,8 @@ export class Palette {
         t.functions.name[fn]!.slice(0, 200) + t.functions.mapping[fn]!.slice(0, 200),
         this.theme,
       );
-      if (!isFunction(t.functions.type[fn]!)) color = this.theme === "light" ? "#dfe3ea" : "#7f8899";
+      if (!isFunction(t.functions.type[fn]!)) color = groupColor[this.theme];
+      if (isTruncated(t, node)) color = truncatedColor[this.theme];
       this.byFunction[fn] = color;
     }
     return color;
@@ -249,6 +250,8 @@ function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: nu
   if (fade) ctx.globalAlpha = faded;
   else if (above) ctx.globalAlpha = 0.55;
   ctx.fillRect(left, y, w, rowHeight - 1);
+  if (!pale && isTruncated(t, n)) hatch(ctx, left, y, w);
+  if (!pale && t.guessed[n]) dots(ctx, left, y, w);
   ctx.globalAlpha = 1;
   if (matched) {
     ctx.fillStyle = look.match;
@@ -262,6 +265,33 @@ function paintFrame(ctx: CanvasRenderingContext2D, s: Scene, n: number, left: nu
   ctx.fillStyle = fade ? look.fadedText : pale ? look.dimmedText : look.text;
   if (above && !pale && look.theme === "dark") ctx.fillStyle = "#e3e7ee";
   ctx.fillText(label, left + 4, y + rowHeight / 2);
+}
+
+const faint = "rgb(0 0 0 / 0.16)";
+
+/** hatch tells a marker from frames without colour. */
+function hatch(ctx: CanvasRenderingContext2D, left: number, y: number, w: number): void {
+  const h = rowHeight - 1;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, y, w, h);
+  ctx.clip();
+  ctx.beginPath();
+  for (let x = left - h; x < left + w; x += 7) {
+    ctx.moveTo(x, y + h);
+    ctx.lineTo(x + h, y);
+  }
+  ctx.strokeStyle = faint;
+  ctx.lineWidth = 2;
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** dots underline a frame that was guessed. */
+function dots(ctx: CanvasRenderingContext2D, left: number, y: number, w: number): void {
+  if (w < 4) return;
+  ctx.fillStyle = "rgb(0 0 0 / 0.45)";
+  for (let x = left + 1; x + 2 <= left + w; x += 5) ctx.fillRect(x, y + rowHeight - 3, 2, 1);
 }
 
 /** sign says the direction of a difference without colour. */

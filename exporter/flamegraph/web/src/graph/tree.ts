@@ -1,6 +1,6 @@
 // The tree of a flame graph in columns, laid out: pure values that drawing, keys and search work on.
 import type { Flame, FunctionColumns } from "../model/api";
-import { apart, isFunction, shownNames } from "../model/names";
+import { apart, isFunction, shownNames, truncatedType } from "../model/names";
 
 export { isFunction };
 
@@ -32,6 +32,7 @@ export interface Tree {
   from: number;
   to: number;
   pruned: { nodes: number; self: number };
+  guessed: Uint8Array; // by node: its frame was found without unwind information, in some samples at least
   index: Map<string, number>;
 }
 
@@ -52,6 +53,7 @@ export function withoutRoot(a: Flame): Flame {
       total: rest(n.total),
       base_self: rest(n.base_self),
       base_total: rest(n.base_total),
+      guessed: n.guessed.filter((i) => i > 0).map((i) => i - 1),
     },
   };
 }
@@ -84,9 +86,11 @@ export function buildTree(a: Flame, widths: Widths): Tree {
     from: a.from,
     to: a.to,
     pruned: a.pruned,
+    guessed: new Uint8Array(n),
     index: new Map(),
   };
   for (let i = 0; i < n; i++) t.index.set(t.id[i]!, i);
+  for (const i of a.nodes.guessed) t.guessed[i] = 1;
   layout(t, widths);
   return t;
 }
@@ -297,6 +301,18 @@ export function byType(t: Tree, root: number): TypeSum[] {
     s.base += t.baseSelf?.[i] ?? 0;
   }
   return [...sums.values()].filter((s) => s.self + s.base > 0).sort((a, b) => b.self - a.self || b.base - a.base);
+}
+
+/** isTruncated tells a marker from frames: the callers of what is below it are missing. */
+export function isTruncated(t: Tree, node: number): boolean {
+  return t.functions.type[t.fn[node]!] === truncatedType;
+}
+
+/** truncated sums what lies below markers. */
+export function truncated(t: Tree): number {
+  let sum = 0;
+  for (let i = 0; i < t.size; i++) if (isTruncated(t, i)) sum += t.total[i]!;
+  return sum;
 }
 
 /**

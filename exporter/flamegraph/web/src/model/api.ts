@@ -57,6 +57,20 @@ export interface Status {
   incomplete: Incomplete[];
 }
 
+/** Reason is one of those for which the walk of a stack ends, in words. */
+export interface Reason {
+  reason: string;
+  complete: boolean;
+  means: string;
+  when: string;
+  do: string;
+}
+
+export interface ReasonsAnswer {
+  reasons: Reason[];
+  guessed: string;
+}
+
 export interface Label {
   key: string;
   /** hint is what people know a value by, where there is such: a pid's executable */
@@ -92,6 +106,8 @@ export interface Flame {
     total: number[];
     base_self: number[];
     base_total: number[];
+    /** those whose frames were found without unwind information */
+    guessed: number[];
   };
   pruned: { nodes: number; self: number };
   search: { total: number; base_total: number; functions: number };
@@ -177,7 +193,7 @@ function checkFunctions(f: FunctionColumns): number {
 
 export function checkFlame(a: Flame): Flame {
   const functions = checkFunctions(a.functions);
-  const { id, parent, function: fn, line, self, total, base_self, base_total } = a.nodes;
+  const { id, parent, function: fn, line, self, total, base_self, base_total, guessed } = a.nodes;
   const n = id.length;
   if (n === 0) malformed("no root");
   for (const column of [parent, fn, line, self, total]) {
@@ -191,6 +207,7 @@ export function checkFlame(a: Flame): Flame {
       malformed(`node ${i} comes before its parent`);
     if (!(fn[i]! >= 0 && fn[i]! < functions)) malformed(`node ${i} has no function`);
   }
+  if (!guessed.every((i) => i >= 0 && i < n)) malformed("a node that was guessed is none");
   return a;
 }
 

@@ -2,9 +2,12 @@
 import type { FunctionColumns } from "./api";
 import { clean } from "./text";
 
-/** isFunction is false for the types of the root and of groups: the processes whose stacks are below them. */
+/** truncatedType is the type of what stands where callers are missing. */
+export const truncatedType = "truncated";
+
+/** isFunction is false for the types of the root, of groups (the processes whose stacks are below them) and of markers. */
 export function isFunction(type: string): boolean {
-  return type !== "root" && type !== "group";
+  return type !== "root" && type !== "group" && type !== truncatedType;
 }
 
 /** shownNames are the functions' names, safe to show. A group's has behind it what people know it by: 18643 cburn. */

@@ -39,6 +39,7 @@ export interface View {
   ascending: boolean;
   group: string; // the attribute whose values are the first level of trees, none, or "": what suits
   lines: boolean;
+  markers: boolean; // where callers are missing
   flip: boolean; // the root at the bottom
   widths: "both" | "current" | "base";
   panel: boolean;
@@ -79,6 +80,7 @@ export const defaults: View = {
   ascending: false,
   group: "",
   lines: false,
+  markers: true,
   flip: false,
   widths: "both",
   panel: true,
@@ -175,6 +177,7 @@ export function parse(query: string): View {
     ascending: p.get("order") === "asc",
     group: (p.get("group") ?? "").slice(0, 200),
     lines: p.get("lines") === "1",
+    markers: p.get("markers") !== "0",
     flip: p.get("flip") === "1",
     widths: one("widths", ["both", "current", "base"] as const, "both"),
     panel: p.get("panel") !== "0",
@@ -231,6 +234,7 @@ export function format(v: View): string {
     ["order", v.ascending ? "asc" : ""],
     ["group", v.group],
     ["lines", v.lines ? "1" : ""],
+    ["markers", v.markers ? "" : "0"],
     ["flip", v.flip ? "1" : ""],
     ["widths", v.widths === "both" ? "" : v.widths],
     ["panel", v.panel ? "" : "0"],
@@ -257,5 +261,6 @@ export function treeParams(v: View): URLSearchParams {
   const p = selection(v);
   p.set("group", groupOf(v));
   if (v.lines) p.set("lines", "1");
+  if (!v.markers) p.set("markers", "0");
   return p;
 }

@@ -1,11 +1,14 @@
 // All that is to be said about one frame: under the pointer, beside the graph, in the menu.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { diffColor, type Theme, typeColor, typeLabel } from "../graph/colors";
+import { diffColor, type Theme, truncatedColor, typeColor, typeLabel } from "../graph/colors";
 import type { Place } from "../graph/FlameGraph";
-import { change, isFunction, nameAt, path, type Tree } from "../graph/tree";
+import { change, isFunction, isTruncated, nameAt, path, type Tree } from "../graph/tree";
 import { factor, percent, points, samples, type Unit, value } from "../model/format";
+import { truncatedType } from "../model/names";
+import type { Reasons } from "../model/reasons";
 import { brief, clean, endsMatter, source } from "../model/text";
 import { menuKeys, Name } from "./common";
+import { useApp } from "./context";
 import { Icon, type IconName } from "./icons";
 
 /** facts are a frame's fields, safe to show. */
@@ -14,8 +17,10 @@ export function facts(t: Tree, node: number) {
   const line = t.line[node]! || t.functions.line[fn]!;
   return {
     name: nameAt(t, node),
+    reason: isTruncated(t, node) ? t.functions.system_name[fn]! : "",
+    guessed: t.guessed[node] === 1,
     system:
-      t.functions.system_name[fn]! && t.functions.system_name[fn] !== t.functions.name[fn]
+      !isTruncated(t, node) && t.functions.system_name[fn]! && t.functions.system_name[fn] !== t.functions.name[fn]
         ? clean(t.functions.system_name[fn]!)
         : "",
     source: source(t.functions.file[fn]!, line),
@@ -32,11 +37,13 @@ function briefAt(t: Tree, node: number, max: number): string {
 }
 
 /** describe says a frame in one breath, for those who listen. */
-export function describe(t: Tree, node: number, unit: Unit): string {
+export function describe(t: Tree, node: number, unit: Unit, reasons: Reasons): string {
   const f = facts(t, node);
   const total = t.total[node]!;
   const out = [f.name];
   if (isFunction(f.type)) out.push(typeName(f.type));
+  if (f.reason) out.push(`callers are missing: ${reasons.means(f.reason)}`);
+  if (f.guessed) out.push(reasons.guessed);
   if (t.apart[t.fn[node]!]) out.push(`in ${t.apart[t.fn[node]!]}`);
   out.push(`${percent(total / (t.sum || 1))} of the total, ${value(total, unit)}`);
   out.push(`itself ${percent(t.self[node]! / (t.sum || 1))}`);
@@ -49,6 +56,12 @@ export function describe(t: Tree, node: number, unit: Unit): string {
 export function typeName(type: string): string {
   const label = typeLabel(type);
   return label === "Unknown" && type !== "unknown" && type !== "" ? clean(type, 40) : label;
+}
+
+/** frameColor is the colour of a type in lists. */
+function frameColor(type: string, theme: Theme): string {
+  if (type === truncatedType) return truncatedColor[theme];
+  return isFunction(type) ? typeColor(type, theme) : "transparent";
 }
 
 export function Swatch({ type, theme }: { type: string; theme: Theme }) {
@@ -144,10 +157,34 @@ export interface FrameProps {
   focus: number;
 }
 
+/** Why says why stacks end early for a reason, and what can be done about it. */
+export function Why({ reason }: { reason: string }) {
+  const r = useApp().reasons.of(reason);
+  if (!r) return <p class="why">No more is known about this reason.</p>;
+  return (
+    <div class="why">
+      <p>
+        <strong>When:</strong> {r.when}.
+      </p>
+      <p>
+        <strong>To do:</strong> {r.do}.
+      </p>
+    </div>
+  );
+}
+
 function Where({ tree, node, theme }: FrameProps) {
+  const { reasons } = useApp();
   const f = facts(tree, node);
   return (
     <>
+      {f.reason && (
+        <>
+          <p class="why">Callers are missing: {reasons.means(f.reason)}.</p>
+          <Why reason={f.reason} />
+        </>
+      )}
+      {f.guessed && <p class="why">In some samples at least {reasons.guessed}.</p>}
       {f.source && <Name class="frame-source" text={f.source} breaks />}
       {isFunction(f.type) && (
         <div class="frame-type">
@@ -190,6 +227,7 @@ export interface FrameActions {
   search: (node: number) => void;
   copy: (node: number) => void;
   filterType: (node: number) => void;
+  filterReason: (node: number, not: boolean) => void;
   filterGroup: (node: number) => void;
   reset: () => void;
 }
@@ -211,12 +249,25 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
         <button type="button" class="button" onClick={() => actions.zoom(node)} disabled={node === p.focus}>
           <Icon name="zoom" size={14} /> Zoom
         </button>
-        <button type="button" class="button" onClick={() => actions.sandwich(node)} disabled={!isFunction(f.type)}>
-          <Icon name="sandwich" size={14} /> Sandwich
-        </button>
-        <button type="button" class="button" onClick={() => actions.search(node)} disabled={!isFunction(f.type)}>
-          <Icon name="search" size={14} /> Find all
-        </button>
+        {f.reason ? (
+          <>
+            <button type="button" class="button" onClick={() => actions.filterReason(node, false)}>
+              <Icon name="filter" size={14} /> Only these
+            </button>
+            <button type="button" class="button" onClick={() => actions.filterReason(node, true)}>
+              <Icon name="filter" size={14} /> Without these
+            </button>
+          </>
+        ) : (
+          <>
+            <button type="button" class="button" onClick={() => actions.sandwich(node)} disabled={!isFunction(f.type)}>
+              <Icon name="sandwich" size={14} /> Sandwich
+            </button>
+            <button type="button" class="button" onClick={() => actions.search(node)} disabled={!isFunction(f.type)}>
+              <Icon name="search" size={14} /> Find all
+            </button>
+          </>
+        )}
         <button type="button" class="button" onClick={() => actions.copy(node)}>
           <Icon name="copy" size={14} /> Copy name
         </button>
@@ -238,11 +289,7 @@ export function Details(p: FrameProps & { actions: FrameActions; onSelect: (node
               >
                 <span
                   class="swatch"
-                  style={{
-                    background: isFunction(t.functions.type[t.fn[n]!]!)
-                      ? typeColor(t.functions.type[t.fn[n]!]!, p.theme)
-                      : "transparent",
-                  }}
+                  style={{ background: frameColor(t.functions.type[t.fn[n]!]!, p.theme) }}
                   aria-hidden="true"
                 />
                 <Name
@@ -324,6 +371,8 @@ export function ContextMenu({ tree, node, at, zoomed, actions, onClose }: MenuPr
       {item("back", "Show everything again", () => actions.reset(), !zoomed)}
       {item("sandwich", "Callers and callees (sandwich)", () => actions.sandwich(node), !isFunction(f.type))}
       {item("search", "Find all occurrences", () => actions.search(node), !isFunction(f.type))}
+      {item("filter", "Only stacks that end for this reason", () => actions.filterReason(node, false), !f.reason)}
+      {item("filter", "Without these stacks", () => actions.filterReason(node, true), !f.reason)}
       {item("filter", `Only ${f.name}`, () => actions.filterGroup(node), f.type !== "group")}
       {item(
         "filter",

@@ -2,10 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Receiver, Status } from "../model/api";
-import { isComplete, lossText, stopText } from "../model/describe";
+import { lossText } from "../model/describe";
 import { bytes, clock, count, percent, span } from "../model/format";
+import { stopKey } from "../model/reasons";
 import { clean, cleanLines } from "../model/text";
 import { IconButton, Name, Problem } from "./common";
+import { useApp } from "./context";
+import { Why } from "./Frame";
 import { Icon } from "./icons";
 
 export type Health = "good" | "note" | "bad" | "none";
@@ -34,7 +37,7 @@ const manyCut = 0.2;
 function hasCutStacks(s: Status): boolean {
   const cut = new Map<string, number>();
   for (const i of s.incomplete) {
-    if (i.of < busyFrom || isComplete(i.reason)) continue;
+    if (i.of < busyFrom) continue;
     const process = `${i.pid}/${i.process}`;
     const sum = (cut.get(process) ?? 0) + i.samples;
     if (sum >= manyCut * i.of) return true;
@@ -119,7 +122,9 @@ export function StatusPanel({ status, now, onClose }: { status: Status; now: num
                     <td>
                       <Name text={clean(i.process, 40)} /> <small>{clean(i.pid, 12)}</small>
                     </td>
-                    <td title={clean(i.reason, 80)}>{stopText(i.reason)}</td>
+                    <td>
+                      <Stop reason={i.reason} pid={i.pid} onShow={onClose} />
+                    </td>
                     <td class="num">
                       {percent(i.samples / (i.of || 1))}
                       <small>
@@ -195,6 +200,7 @@ export function skewText(profiles: number, ms: number): string {
 }
 
 function ReceiverPart({ receiver: r, now }: { receiver: Receiver; now: number }) {
+  const { reasons } = useApp();
   const lost = Object.entries(r.lost).filter(([, n]) => n > 0);
   const stops = Object.entries(r.stops).filter(([, n]) => n > 0);
   const stopped = sum(r.stops);
@@ -230,11 +236,47 @@ function ReceiverPart({ receiver: r, now }: { receiver: Receiver; now: number })
       {stops
         .sort((a, b) => b[1] - a[1])
         .map(([reason, n]) => (
-          <Fact key={reason} name={stopText(reason)} title={clean(reason, 60)} good={isComplete(reason)}>
+          <Fact key={reason} name={<Stop reason={reason} />} good={reasons.isComplete(reason)}>
             {count(n)} <small>{percent(n / (stopped || 1))}</small>
           </Fact>
         ))}
     </Section>
+  );
+}
+
+interface StopProps {
+  reason: string;
+  pid?: string; // of a process that has such stacks
+  onShow?: () => void;
+}
+
+/** Stop is a reason for the end of stacks, which unfolds to what is to be said about it. */
+function Stop({ reason, pid, onShow }: StopProps) {
+  const { store, reasons } = useApp();
+  const show = () => {
+    const wanted = [{ key: stopKey, value: reason, not: false }];
+    if (pid) wanted.push({ key: "process.pid", value: pid, not: false });
+    store.go((v) => ({
+      filters: [...v.filters.filter((f) => !wanted.some((w) => w.key === f.key)), ...wanted],
+      markers: true,
+      focus: "",
+      node: "",
+    }));
+    onShow?.();
+  };
+  return (
+    <details class="stop" title={clean(reason, 80)}>
+      <summary>{reasons.means(reason)}</summary>
+      <Why reason={reason} />
+      <p class="why">
+        <strong>Name:</strong> <Name text={clean(reason, 80)} />
+      </p>
+      {onShow && (
+        <button type="button" class="button button-small" onClick={show}>
+          Show these stacks
+        </button>
+      )}
+    </details>
   );
 }
 
@@ -249,14 +291,14 @@ function Section({ title, children }: { title: string; children: ComponentChildr
   );
 }
 
-function Fact(p: { name: string; title?: string; good?: boolean; children: ComponentChildren }) {
+function Fact(p: { name: ComponentChildren; title?: string; good?: boolean; children: ComponentChildren }) {
   const { name, title, good, children } = p;
   return (
     <div class="fact" title={title}>
-      <span>
+      <div class="fact-name">
         {good !== undefined && <span class={`dot ${good ? "dot-good" : "dot-note"}`} aria-hidden="true" />}
         {name}
-      </span>
+      </div>
       <span class="fact-value">{children}</span>
     </div>
   );

@@ -4,6 +4,7 @@ import { useContext } from "preact/hooks";
 import type { Theme } from "../graph/colors";
 import type { ProfileType, Status } from "../model/api";
 import type { Unit } from "../model/format";
+import type { Reasons } from "../model/reasons";
 import type { Store } from "../model/store";
 import type { View } from "../model/view";
 
@@ -11,6 +12,7 @@ export interface App {
   store: Store;
   view: View;
   status: Status;
+  reasons: Reasons; // why stacks end, in words
   type: ProfileType;
   unit: Unit;
   theme: Theme;

@@ -107,6 +107,14 @@ function FlamePart({ app, onStep, onRetry }: PartProps & Pick<BodyProps, "onStep
             />
             By line
           </label>
+          <label class="check" title="Show where callers are missing, and why">
+            <input
+              type="checkbox"
+              checked={view.markers}
+              onChange={(e) => store.go({ markers: e.currentTarget.checked, focus: "", node: "" })}
+            />
+            Truncation
+          </label>
           <IconButton
             icon="flip"
             label={view.flip ? "Root at the top" : "Root at the bottom"}

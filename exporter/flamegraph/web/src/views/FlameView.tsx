@@ -1,6 +1,6 @@
 // The tab of the flame graph: the graph, its breadcrumbs, and the panel beside it.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { buildTree, byType, path, type Tree, type TypeSum } from "../graph/tree";
+import { buildTree, byType, path, type Tree, type TypeSum, truncated } from "../graph/tree";
 import { useAnswer } from "../model/answer";
 import { checkFlame, checkTable, type Flame, type FunctionTable, type Label } from "../model/api";
 import { count, percent, points } from "../model/format";
@@ -46,6 +46,7 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
   const lostFocus = view.focus !== "" && !tree.index.has(view.focus) && !loading;
   const actions = useMemo(() => frameActions(app, tree), [app, tree]);
   const types = useTypes(tree);
+  const cut = useMemo(() => truncated(tree) / (tree.sum || 1), [tree]);
 
   useEffect(() => {
     if (!found || found.nodes === 0) {
@@ -84,7 +85,14 @@ export function FlameView({ tree, loading, onStep }: FlameViewProps) {
               </button>
             </p>
           ) : (
-            <Legend types={types} colours={!tree.baseTotal} theme={theme} only={only} onOnly={setOnly} />
+            <Legend
+              types={types}
+              truncated={cut}
+              colours={!tree.baseTotal}
+              theme={theme}
+              only={only}
+              onOnly={setOnly}
+            />
           )}
         </div>
         <GraphPane

@@ -2,6 +2,7 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { FlameGraph, type Place } from "../graph/FlameGraph";
 import type { Tree } from "../graph/tree";
+import { stopKey } from "../model/reasons";
 import { copyable } from "../model/text";
 import { groupOf } from "../model/view";
 import { copy } from "../ui/common";
@@ -25,6 +26,15 @@ export function frameActions(app: App, tree: Tree): FrameActions {
         return { filters: [...v.filters.filter((g) => g.key !== f.key), f], focus: "", node: "" };
       });
     },
+    filterReason: (n, not) => {
+      const f = { key: stopKey, value: tree.functions.system_name[fn(n)]!, not };
+      store.go((v) => ({
+        // Several values of one key are alternatives, several that are excluded are all excluded.
+        filters: [...v.filters.filter((g) => g.key !== f.key || (not && g.not && g.value !== f.value)), f],
+        focus: "",
+        node: "",
+      }));
+    },
     filterType: (n) => {
       const f = { key: "frame_type", value: tree.functions.type[fn(n)]!, not: false };
       store.go((v) => ({ filters: [...v.filters.filter((g) => g.key !== f.key), f], focus: "", node: "" }));
@@ -42,7 +52,7 @@ interface GraphPaneProps {
 
 export function GraphPane({ tree, flip, matches, only, label }: GraphPaneProps) {
   const app = useApp();
-  const { store, view, unit, theme } = app;
+  const { store, view, unit, theme, reasons } = app;
   const [hover, setHover] = useState<{ tree: Tree; node: number; at: Place } | null>(null);
   const [menu, setMenu] = useState<{ tree: Tree; node: number; at: Place } | null>(null);
   const actions = useMemo(() => frameActions(app, tree), [app, tree]);
@@ -61,7 +71,7 @@ export function GraphPane({ tree, flip, matches, only, label }: GraphPaneProps) 
         matches={matches}
         only={only}
         label={label}
-        describe={(n) => describe(tree, n, unit)}
+        describe={(n) => describe(tree, n, unit, reasons)}
         onZoom={actions.zoom}
         onCursor={(n) => store.adjust({ node: tree.id[n]! })}
         onMenu={(node, at) => {
