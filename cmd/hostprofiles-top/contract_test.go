@@ -24,6 +24,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/view"
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph"
 	"github.com/hostprofiles/hostprofiles/internal/health"
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // payload builds profiles of one process, in which every entry of the tables is its own.
@@ -287,12 +288,18 @@ func TestSharesOfIncompleteStacks(t *testing.T) {
 	b.samples(300, b.location("whole", "native", "/bin/web", 1))
 	b.samples(100, b.location("broken", "native", "/bin/web", 2))
 	kv := b.d.AttributeTable().AppendEmpty()
-	kv.SetKeyStrindex(b.str("hostprofiles.stack.stop_reason"))
+	kv.SetKeyStrindex(b.str(stopreason.Attribute))
 	kv.Value().SetStr("no_rule")
 	b.s.Samples().At(1).AttributeIndices().Append(int32(b.d.AttributeTable().Len() - 1))
 	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
 	require.Contains(t, seen(t, client, ""), "  incomplete 25.0%")
 	require.Contains(t, seen(t, client, "pnone\r"), "  incomplete -")
+	require.NotContains(t, seen(t, client, ""), "truncated", "a marker is no function")
+	reason, _ := stopreason.Of("no_rule")
+	require.Contains(t, strings.Join(strings.Fields(seen(t, client, "i")), " "), "no_rule: "+reason.Means+" ("+reason.When+"). To do: "+reason.Do)
+	around := seen(t, client, "j\r")
+	require.Contains(t, around, "AROUND broken")
+	require.Contains(t, around, "[truncated: no_rule]")
 }
 
 // TestReceiversAtFault shows that what a receiver says is wrong is seen with profiles and without, and how old it is.

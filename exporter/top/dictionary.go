@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // Attributes of the semantic conventions 1.44, and this project's own: why a
@@ -18,7 +20,7 @@ const (
 	attrServiceName    = "service.name"
 	attrThreadName     = "thread.name"
 	attrFrameType      = "profile.frame.type"
-	attrStopReason     = "hostprofiles.stack.stop_reason"
+	attrStopReason     = stopreason.Attribute
 	attrMappingFile    = "hostprofiles.mapping.filename"
 	attrFunction       = "hostprofiles.function.address"
 )

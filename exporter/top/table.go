@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // style says what the output can show.
@@ -103,6 +105,26 @@ func (t table) title(b *strings.Builder, now time.Time) {
 	parts = append(parts, count(uint64(len(u.processes)), "process"),
 		"kernel "+percent(u.kernel, u.total), "incomplete "+percent(u.incomplete, u.total)+t.mostlyBroken())
 	b.WriteString(t.style.paint(bold, cut(strings.Join(parts, "   "), t.limit(0))) + "\n")
+	t.reasons(b)
+}
+
+// notable is the part of all values from which on it is worth a line that stacks are incomplete for a reason.
+const notable = 1. / 50
+
+// reasons says why stacks are incomplete, a line for each reason of which there is a notable part.
+func (t table) reasons(b *strings.Builder) {
+	sums := map[string]float64{}
+	for of, weight := range t.usage.broken {
+		sums[of.reason] += weight
+	}
+	reasons := slices.SortedFunc(maps.Keys(sums), func(x, y string) int { return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y)) })
+	for _, reason := range reasons {
+		r, known := stopreason.Of(reason)
+		if known && sums[reason] >= t.usage.total*notable {
+			line := fmt.Sprintf("incomplete %s %s: %s", percent(sums[reason], t.usage.total), reason, r.Means)
+			b.WriteString(t.style.paint(faint, cut(line, t.limit(0))) + "\n")
+		}
+	}
 }
 
 // mostlyBroken says whose stacks are incomplete for which reason, if it is much.
@@ -114,7 +136,7 @@ func (t table) mostlyBroken() string {
 			worst, of = weight, b
 		}
 	}
-	if worst < t.usage.total/50 {
+	if worst < t.usage.total*notable {
 		return ""
 	}
 	return fmt.Sprintf(" (mostly %s: %s)", cmp.Or(of.process, "-"), of.reason)

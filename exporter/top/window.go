@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // Bounds of what one window keeps; what goes beyond is counted together. Names are cut to maxName bytes.
@@ -149,7 +151,7 @@ func (u *usage) addSample(dict *dictionary, proc process, s pprofile.Sample, sca
 	if f.kernel {
 		u.kernel += weight
 	}
-	if reason, incomplete := dict.attribute(s.AttributeIndices(), attrStopReason); incomplete {
+	if reason, told := dict.attribute(s.AttributeIndices(), attrStopReason); told && !stopreason.IsComplete(reason.Str()) {
 		u.incomplete += weight
 		if b := (brokenStack{proc.name, clean(reason.Str())}); len(u.broken) < maxRows || u.broken[b] > 0 {
 			u.broken[b] += weight

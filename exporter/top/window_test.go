@@ -3,11 +3,14 @@ package top
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pprofile"
+
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 func added(p pprofile.Profiles) *window {
@@ -84,6 +87,28 @@ func TestFunctionWithoutName(t *testing.T) {
 	rows := added(b.p).kinds[cpuTime].rows
 	require.Len(t, rows, 1)
 	require.Contains(t, rows, rowKey{process{pid: 1}, function{name: "app+0x18c0"}})
+}
+
+// TestReasons: a line for each reason that matters, in the words of the documentation; complete stacks are none.
+func TestReasons(t *testing.T) {
+	b := newPayload()
+	p := b.onCPU(b.resource(map[string]any{attrPID: 1, attrExecutableName: "web"}))
+	for reason, n := range map[string]int{"root": 100, "memory": 10, "no_rule": 20, "abi": 1, "<script>": 30} {
+		b.events(p, b.stack(b.location(reason, "native", "", 1)), n, b.attr(attrStopReason, reason))
+	}
+	w := added(b.p)
+	require.InDelta(t, 61*20e6, w.kinds[cpuTime].incomplete, 0.5)
+	var got []string
+	for line := range strings.Lines(render(w, at(5), 20, style{})) {
+		if strings.HasPrefix(line, "incomplete ") {
+			got = append(got, line)
+		}
+	}
+	words := func(name string) string {
+		r, _ := stopreason.Of(name)
+		return r.Means
+	}
+	require.Equal(t, []string{"incomplete 12.4% no_rule: " + words("no_rule") + "\n", "incomplete 6.2% memory: " + words("memory") + "\n"}, got)
 }
 
 func TestPayloadsAddUp(t *testing.T) {

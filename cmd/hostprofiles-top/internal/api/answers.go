@@ -99,14 +99,15 @@ type Value struct {
 type Function struct {
 	Key                 string
 	Name, File, Mapping text.Safe
-	Type                text.Safe // profile.frame.type; TypeGroup and TypeRoot are the server's own
+	Type                text.Safe // profile.frame.type; the Type constants are the server's own
 	Line                int64
 }
 
 // Types of functions that are none.
 const (
-	TypeGroup = "group"
-	TypeRoot  = "root"
+	TypeGroup     = "group"
+	TypeRoot      = "root"
+	TypeTruncated = "truncated" // stands where callers are missing
 )
 
 // Table is the functions of a selection.

@@ -34,7 +34,7 @@ func attribute(t *api.Tree, byPID bool) (in map[string][]Share, totals map[strin
 			index[i] = len(processes)
 			processes = append(processes, p)
 		}
-		if f.Type == api.TypeGroup {
+		if f.Type == api.TypeGroup || f.Type == api.TypeTruncated {
 			continue
 		}
 		of := byFunction[n.Function]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // Attributes by which selections are narrowed.
@@ -17,7 +18,7 @@ const (
 	KeyPID       = "process.pid"
 	KeyThread    = "thread.name"
 	keyFrameType = "frame_type"
-	keyStop      = "hostprofiles.stack.stop_reason" // of samples whose stack does not reach its root
+	keyStop      = stopreason.Attribute
 )
 
 // Bounds of what is asked for.

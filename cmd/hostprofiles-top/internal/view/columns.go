@@ -210,7 +210,7 @@ func (c *columns) around(f api.Function, value, baseValue int64, way []text.Safe
 	line = line.cut(c.name)
 	line.add(Normal, text.Spaces(c.name-line.width()))
 	l.Spans = append(l.Spans, line.Spans...)
-	if c.runtime > 0 && f.Type != api.TypeGroup {
+	if c.runtime > 0 && f.Type != api.TypeGroup && f.Type != api.TypeTruncated {
 		l.add(style, " "+text.Left(f.Type, c.runtime))
 	}
 	return l

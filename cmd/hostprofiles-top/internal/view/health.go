@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
+	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 // losses says how many samples the receivers lost, of all they took since they started.
@@ -169,30 +170,59 @@ func (m *Model) healthLines() []Line {
 			detail(Warn, "lost "+count(r.Lost[reason])+": "+reason.Safe)
 		}
 	}
-	return append(out, incompleteLines(s)...)
+	return append(out, incompleteLines(s, m.width)...)
 }
 
 // listed is how many rows of incomplete stacks the server tells at most.
 const listed = 100
 
-// incompleteLines are the processes with incomplete stacks, those with most first.
-func incompleteLines(s *api.Status) (out []Line) {
+// incompleteLines are the reasons for which stacks are incomplete, and the processes that have them, those with most first.
+func incompleteLines(s *api.Status, width int) (out []Line) {
 	if len(s.Incomplete) == 0 {
 		return nil
 	}
+	out = append(out, styledLine(Strong, "incomplete stacks, of all that is held (see docs/unwinding.md)"))
+	out = append(out, reasonLines(s, width)...)
 	row := func(share, samples, reason, pid, process text.Safe) {
 		out = append(out, styledLine(Normal, text.Right(share, 8)+" "+text.Right(samples, 9)+"  "+text.Left(reason, 20)+" "+
 			text.Left(pid, max(pidWidth, text.Width(pid)))+" "+process))
 	}
-	out = append(out, styledLine(Strong, "incomplete stacks, of all that is held (see Troubleshooting)"))
 	row("OF ITS", "SAMPLES", "REASON", "PID", "PROCESS")
-	out[1].Fill = Heading
+	out[len(out)-1].Fill = Heading
 	for i := range s.Incomplete {
 		p := &s.Incomplete[i]
 		row(percent(p.Samples, p.Of), count(p.Samples), p.Reason.Safe, p.PID.Safe, processName(p.Process.Safe))
 	}
 	if len(s.Incomplete) >= listed {
 		out = append(out, styledLine(Dim, "  these are the most; the server tells no others"))
+	}
+	return out
+}
+
+// reasonLines say of the reasons that occur how many stacks they ended, what they mean and what to do.
+func reasonLines(s *api.Status, width int) (out []Line) {
+	samples := map[text.Safe]float64{} // as somebody sent them: their sum need not fit an integer
+	var reasons []stopreason.Reason
+	for i := range s.Incomplete {
+		p := &s.Incomplete[i]
+		r, known := stopreason.Of(string(p.Reason.Safe))
+		if _, seen := samples[p.Reason.Safe]; known && !seen {
+			reasons = append(reasons, r)
+		}
+		samples[p.Reason.Safe] += float64(p.Samples)
+	}
+	slices.SortStableFunc(reasons, func(a, b stopreason.Reason) int {
+		return cmp.Compare(samples[text.Safe(b.Name)], samples[text.Safe(a.Name)])
+	})
+	for _, r := range reasons {
+		words := text.Clean(r.Name + ": " + r.Means + " (" + r.When + "). To do: " + r.Do)
+		for i, line := range text.Wrap(words, max(width-4, 1)) {
+			indent := text.Safe("  ")
+			if i > 0 {
+				indent = "    "
+			}
+			out = append(out, styledLine(Normal, indent+line))
+		}
 	}
 	return out
 }

@@ -182,6 +182,8 @@ func (m *Model) enter() {
 	switch {
 	case i.neighbour != nil && i.neighbour.Type == api.TypeGroup:
 		m.note = "that is the process; there is nothing above"
+	case i.neighbour != nil && i.neighbour.Type == api.TypeTruncated:
+		m.note = "its callers are missing; i tells why"
 	case i.neighbour != nil:
 		m.push(i.neighbour.Key, i.neighbour.Name, nil)
 	case i.function != nil:

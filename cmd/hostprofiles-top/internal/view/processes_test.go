@@ -117,9 +117,9 @@ func TestIncompleteStacks(t *testing.T) {
 		server.To++
 	})
 	s.later(3 * time.Second)
-	require.Contains(t, s.screen(), "+88 more below: arrows  19/107\n")
+	require.Contains(t, s.screen(), "+92 more below: arrows  19/111\n")
 	s.keys("G")
 	require.Contains(t, s.screen(), "these are the most; the server tells no others\n")
 	require.NotContains(t, s.screen(), "more below")
-	require.Contains(t, s.screen(), "107/107\n")
+	require.Contains(t, s.screen(), "111/111\n")
 }
