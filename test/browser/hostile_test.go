@@ -59,6 +59,7 @@ func TestHostileNames(t *testing.T) {
 	var seen struct {
 		Active map[string][]string
 		Texts  map[string]string
+		Marker string
 	}
 	drive(t, c, "hostile", map[string]any{
 		"from": from.UnixMilli(), "to": time.Now().UnixMilli(), "search": image, "process": image,
@@ -71,8 +72,11 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s: a name has come to life: %s", where, a)
 		}
 	}
+	if !strings.HasPrefix(seen.Marker, "[truncated: "+image+"]") {
+		t.Errorf("where callers are missing stands %q", seen.Marker)
+	}
 	// Shown as what it is: otherwise nothing would have been tested.
-	for _, where := range []string{"details", "tooltip", "menu", "crumbs", "filter 0", "status", "link flame", "link table", "link sandwich"} {
+	for _, where := range []string{"details", "marker", "tooltip", "menu", "crumbs", "filter 0", "status", "link flame", "link table", "link sandwich"} {
 		if !strings.Contains(seen.Texts[where], image) {
 			t.Errorf("%s: the name is not shown", where)
 		}

@@ -33,6 +33,17 @@ export async function run(session, page, p, seen) {
   await page.mouse.click(x, y);
   await look("crumbs");
 
+  // Why a stack ends early is what its producer says: below the process stands a marker with it.
+  const stopped = new URLSearchParams({ filter: `hostprofiles.stack.stop_reason=${p.search}` });
+  await view.goto(`?${range}&${stopped}`);
+  await page.getByRole("tree").focus();
+  for (const key of ["Home", "ArrowDown", "ArrowDown"]) await page.keyboard.press(key);
+  const marker = await view.selected();
+  seen.marker = marker.label;
+  await page.mouse.move(marker.box.x + Math.min(marker.box.width / 2, 200), marker.box.y + marker.box.height / 2);
+  await page.getByRole("tooltip").waitFor();
+  await look("marker");
+
   await page.goto(`${session.base}?${range}`);
   await page.getByRole("button", { name: "Filter", exact: true }).click();
   const keys = page
