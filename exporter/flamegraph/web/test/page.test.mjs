@@ -162,6 +162,7 @@ test("every key that the page promises can be filtered by", () =>
       "thread",
       "frame type",
       "process.executable.path",
+      "stop reason",
     ]);
   }));
 

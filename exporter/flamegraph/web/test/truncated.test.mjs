@@ -7,7 +7,7 @@ withBrowser();
 
 const key = "hostprofiles.stack.stop_reason";
 
-/** marked shows the one process that has such stacks, and moves the selection to the marker. */
+/** marker moves the selection to the marker below the one process that is shown: it comes before frames by name. */
 async function marker(page) {
   await drawn(page);
   const flame = page.locator(".flame");
@@ -16,7 +16,7 @@ async function marker(page) {
   for (let i = 0; i < 5; i++) {
     const name = await page.locator(".flame-cursor").getAttribute("aria-label");
     if (name.startsWith("[truncated: no_rule]")) return page.locator(".flame-cursor");
-    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowLeft");
   }
   throw new Error("no marker in sight");
 }
