@@ -89,6 +89,9 @@ func unknown() []Reason {
 // code is what has too little unwind information.
 func code() []Reason {
 	return []Reason{
+		{"no_unwind_info", false, "code of no file with unwind information, and neither the code itself, nor the stack, nor the frame pointer leads on",
+			"what a JIT compiler made; a file that could not be read",
+			"have the runtime keep frame pointers (java -XX:+PreserveFramePointer, node --interpreted-frames-native-stack)"},
 		{"no_rule", false, "the unwind information has a gap here, and neither the stack nor the frame pointer leads on",
 			"hand-written assembler in a file whose other code has unwind information",
 			"give the assembler its .cfi directives; rebuild with -fasynchronous-unwind-tables or with -fno-omit-frame-pointer"},
