@@ -69,6 +69,8 @@ type Kernel struct {
 	Tables    *Tables
 	Processes *Processes
 	fixed     int // bytes of maps that don't grow
+
+	withoutGuesses bool // see withoutGuesses
 }
 
 // Load verifies and loads the programs and creates the maps.
@@ -77,20 +79,73 @@ func Load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		log.Debug("raising the memlock limit", zap.Error(err))
 	}
-	k, err := load(log, o)
-	var rejected *ebpf.VerifierError
-	if o.Variant == VariantAuto && errors.As(err, &rejected) && !errors.Is(err, unix.EPERM) {
+	noGuesses := refusesGuesses(kernelRelease())
+	k, err := load(log, o, noGuesses)
+	if o.Variant == VariantAuto && rejects(err) {
 		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
 		o.Variant = VariantTail
-		k, err = load(log, o)
+		k, err = load(log, o, noGuesses)
+	}
+	if !noGuesses && rejects(err) {
+		if without, withoutErr := load(log, o, true); withoutErr == nil {
+			log.Info("the kernel's verifier finds the search for callers of code without unwind information too large: only frame"+
+				" pointers are followed there", zap.Error(err))
+			return without, nil
+		}
 	}
 	return k, err
 }
 
-func load(log *zap.Logger, o Options) (*Kernel, error) {
+// refusesGuesses tells whether a kernel's verifier is known to give up on the programs that guess: it would take seconds to.
+// Those of 5.10 look at a million instructions and more.
+func refusesGuesses(release string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major < 5 || major == 5 && minor < 15
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// rejects tells whether an error is a verdict of the verifier's.
+func rejects(err error) bool {
+	var rejected *ebpf.VerifierError
+	return errors.As(err, &rejected) && !errors.Is(err, unix.EPERM)
+}
+
+// walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: kernels whose
+// verifier refuses them, as 5.10's does, do without.
+func walkPrograms() []string {
+	return []string{
+		abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess", abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search",
+	}
+}
+
+// withoutGuesses puts programs that do nothing, and that nothing calls, in the place of those that guess; false if there are none.
+func withoutGuesses(spec *ebpf.CollectionSpec) (some bool) {
+	for _, name := range walkPrograms()[1:] {
+		if p := spec.Programs[name]; p != nil {
+			some = true
+			p.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+		}
+	}
+	return some
+}
+
+func load(log *zap.Logger, o Options, noGuesses bool) (*Kernel, error) {
 	spec, variant, err := loadSpec(o.Variant)
 	if err != nil {
 		return nil, err
+	}
+	if noGuesses && !withoutGuesses(spec) {
+		return nil, fmt.Errorf("%w: there is nothing to leave out", errors.ErrUnsupported)
 	}
 	if err := resize(spec, o); err != nil {
 		return nil, err
@@ -100,7 +155,8 @@ func load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err := spec.LoadAndAssign(objects, nil); err != nil {
 		return nil, explain(err)
 	}
-	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
+	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{},
+		withoutGuesses: noGuesses}
 	k.assign(reflect.ValueOf(objects).Elem())
 	if err := k.open(inner, o); err != nil {
 		k.Close()
@@ -232,8 +288,10 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
-		for place, name := range []string{abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess",
-			abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search"} {
+		for place, name := range walkPrograms() {
+			if k.withoutGuesses && name != "on_cpu_next" {
+				continue
+			}
 			if err := next.Put(uint32(place), k.programs[name]); err != nil {
 				return fmt.Errorf("chaining the walk's programs: %w", err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"go.uber.org/zap/zaptest"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,5 +33,41 @@ func TestNewPrograms(t *testing.T) {
 	load()
 	if !p.New() || p.last == first {
 		t.Error("a program that was loaded is not seen")
+	}
+}
+
+func TestRefusesGuesses(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.10.0-46-cloud-amd64": true, "5.14.21": true, "5.15.0-100-generic": false, "6.1.0": false, "4.19": true, "": false, "x": false,
+	} {
+		if got := refusesGuesses(release); got != want {
+			t.Errorf("%s: %v", release, got)
+		}
+	}
+}
+
+// TestWithoutGuesses loads what a kernel gets whose verifier refuses the programs that guess. The newer variant has none.
+func TestWithoutGuesses(t *testing.T) {
+	o := Options{MaxFrames: 128, MemoryBytes: 64 << 20, Variant: VariantTail}
+	k, err := load(zaptest.NewLogger(t), o, true)
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("not supported: loading BPF programs needs root")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, name := range walkPrograms() {
+		var id uint32
+		err := k.maps["walk_programs"].Lookup(uint32(place), &id)
+		if there := err == nil; there != (name == "on_cpu_next") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	o.Variant = VariantLoop
+	if k, err := load(zaptest.NewLogger(t), o, true); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(k, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
@@ -31,6 +33,9 @@ const (
 	keptShare = 64
 	// jitShare is the part that names of JIT code may take.
 	jitShare = 8
+	// spillSize is from how many bytes on what is decompressed goes to disk: what stays in memory would have to be decompressed
+	// again and again, as little of it is kept.
+	spillSize = 64 << 10
 	// largestKept is the part of that which one file may have.
 	largestKept = 2
 )
@@ -100,6 +105,20 @@ type lineReader struct {
 	path    string
 	open    *openDebug
 	strings *symbolize.Strings
+
+	began, ended atomic.Int64 // ns since 1970, of the work without the wait for its turn
+}
+
+// took is how long it has worked so far; another goroutine may ask.
+func (l *lineReader) took() time.Duration {
+	began, ended := l.began.Load(), l.ended.Load()
+	switch {
+	case began == 0:
+		return 0
+	case ended == 0:
+		ended = time.Now().UnixNano()
+	}
+	return time.Duration(ended - began)
 }
 
 // rootOpener opens the roots of processes.
@@ -114,6 +133,8 @@ func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineRe
 		return nil, errors.Join(fmt.Errorf("waiting to read the debug information of %s: %w", l.path, err), l.close())
 	}
 	defer release()
+	l.began.Store(time.Now().UnixNano())
+	defer func() { l.ended.Store(time.Now().UnixNano()) }()
 	r := &lineResult{found: make([]foundLine, len(batch))}
 	if l.open == nil {
 		r.opened = true
@@ -163,7 +184,7 @@ func (l *lineReader) find(ctx context.Context, r *lineResult) error {
 		return errors.Join(missing, open.Close())
 	}
 	options := found.Options
-	options.Spill = l.spills.create
+	options.Spill, options.SpillSize = l.spills.create, spillSize
 	options.Stop = func() error { return open.ctx.Err() }
 	data, err := dwarf.Open(found.Debug.Within(budget), options)
 	if err != nil {

@@ -50,11 +50,24 @@ func (d *debugInfo) bytes() int {
 	return n
 }
 
+// Of a core's time lines take no more than this part, beyond what the start and the first look at a program take.
+const (
+	lineShare  = 0.0075
+	lineCredit = 10 * time.Second // that may be used at once
+	lineDebt   = 3 * time.Second  // that one batch may leave behind, at most
+	// lineJobs is how many batches are on their way at a time: one is being looked up, one waits.
+	lineJobs = 2
+)
+
 // lineFinder looks source lines and inlined calls up, in the background: names are there before.
 type lineFinder struct {
 	queue []wanting
 	open  *simplelru.LRU[*openDebug, *debugInfo] // that no job uses
 	bytes int                                    // of those
+
+	jobs   int           // that are on their way
+	credit time.Duration // that they may take
+	filled time.Time     // when it was added to
 }
 
 func newLineFinder() lineFinder {
@@ -62,7 +75,20 @@ func newLineFinder() lineFinder {
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	return lineFinder{open: lru}
+	return lineFinder{open: lru, credit: lineCredit, filled: time.Now()}
+}
+
+// admits tells whether another batch may begin.
+func (l *lineFinder) admits(now time.Time) bool {
+	l.credit = min(l.credit+time.Duration(lineShare*float64(now.Sub(l.filled))), lineCredit)
+	l.filled = now
+	return l.credit > 0 && l.jobs < lineJobs
+}
+
+// spent takes what a batch has taken off the credit.
+func (l *lineFinder) spent(took time.Duration) {
+	l.jobs--
+	l.credit = max(l.credit-took, -lineDebt)
 }
 
 // wantLines has the lines of an address looked up whose name is known.
@@ -84,7 +110,7 @@ func (e *Engine) startLineJobs(now time.Time) {
 	waiting := e.lines.queue[:0]
 	for _, w := range e.lines.queue {
 		d := w.payload.debug
-		if len(d.wanted) > 0 && !w.payload.symbols.evicted && (d.running || now.Before(d.after)) {
+		if len(d.wanted) > 0 && !w.payload.symbols.evicted && (d.running || now.Before(d.after) || !e.lines.admits(now)) {
 			waiting = append(waiting, w)
 			continue
 		}
@@ -112,6 +138,7 @@ func (e *Engine) startLineJob(w wanting) {
 		d.open = nil
 	}
 	d.running = true
+	e.lines.jobs++
 	r := &lineReader{
 		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, spills: e.spills, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
 	}
@@ -123,6 +150,7 @@ func (e *Engine) startLineJob(w wanting) {
 		func(v any, err error) {
 			d.running = false
 			d.after = time.Now().Add(linesPause)
+			e.lines.spent(r.took())
 			if err != nil {
 				// It hangs, or took too long. Its names may still be written to: they are left to it.
 				d.strings = &symbolize.Strings{}
