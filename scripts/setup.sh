@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
-# Usage: setup.sh [generate|lint|test|browser|debug|kernels]...   (all but the last two by default)
+# Usage: setup.sh [generate|lint|test|browser|debug|mix|kernels]...   (the first four by default)
 set -euo pipefail
 
 there() { # a command, or a file
@@ -55,6 +55,31 @@ debug               /usr/share/doc/libc6-dbg      libc6-dbg
 debug               /usr/bin/python3-dbg          python3-dbg
 debug               /usr/bin/debugperl            perl-debug
 debug               debuginfod                    debuginfod
+mix                 ffmpeg                        ffmpeg
+mix                 7zz                           7zip
+mix                 rsync                         rsync
+mix                 /usr/bin/convert-im6.q16      imagemagick
+mix                 gs                            ghostscript
+mix                 nginx                         nginx-light
+mix                 haproxy                       haproxy
+mix                 wrk                           wrk
+mix                 /usr/lib/postgresql           postgresql
+mix                 redis-server                  redis-server
+mix                 redis-benchmark               redis-tools
+mix                 memcached                     memcached
+mix                 memcslap                      libmemcached-tools
+mix                 git                           git
+mix                 sqlite3                       sqlite3
+mix                 openssl                       openssl
+mix                 gpg                           gnupg
+mix                 zstd                          zstd
+mix                 bzip2                         bzip2
+mix                 nasm                          nasm
+mix                 /usr/bin/python3              python3
+mix                 /usr/bin/perl                 perl
+mix                 ruby                          ruby
+mix                 php                           php-cli
+mix                 javac                         default-jdk-headless
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

@@ -77,12 +77,14 @@ examples() {
 }
 
 e2e() {
+	local limit=15m
+	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
 	scripts/build.sh
 	examples
 	scripts/readme-build.sh
 	echo "1 0 0" >>"$counts"
 	# One package at a time: what they measure is the whole host.
-	gotest -json -count=1 -p 1 -timeout 15m ./test/e2e/...
+	gotest -json -count=1 -p 1 -timeout "$limit" ./test/e2e/...
 }
 
 # web checks the page's sources and runs their own tests, which have a collector of their own making.
@@ -124,7 +126,7 @@ case ${1:-} in
 	;;
 full)
 	export HOSTPROFILES_TEST_FULL=1 # tests that take minutes, or download much
-	stage setup scripts/setup.sh generate lint test browser debug kernels
+	stage setup scripts/setup.sh generate lint test browser debug mix kernels
 	stage generate scripts/generate.sh check
 	stage lint scripts/lint.sh
 	build_summary
