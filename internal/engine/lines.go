@@ -53,8 +53,8 @@ func (d *debugInfo) bytes() int {
 // Of a core's time lines take no more than this part, beyond what the start and the first look at a program take.
 const (
 	lineShare  = 0.0075
-	lineCredit = 10 * time.Second // that may be used at once
-	lineDebt   = 3 * time.Second  // that one batch may leave behind, at most
+	lineCredit = 3 * time.Second // that may be used at once
+	lineDebt   = 2 * time.Second  // that one batch may leave behind, at most
 	// lineJobs is how many batches are on their way at a time: one is being looked up, one waits.
 	lineJobs = 2
 )
