@@ -106,7 +106,7 @@ func TestFoundLines(t *testing.T) {
 		{asked: true, lines: []unwind.Line{{Function: unwind.Function{Name: "inner"}, Line: 1}, {Function: file}, {Function: file, Line: 7}}},
 		{asked: true},
 		{},
-		{asked: true, lines: []unwind.Line{{Function: unwind.Function{Name: "_RNv1a1b", SystemName: "_RNv1a1b"}, Line: 3}}},
+		{asked: true, lines: []unwind.Line{{Function: unwind.Function{Name: "memcpy_impl", File: "m.c", StartLine: 2}, Line: 3}}},
 		{asked: true},
 	})
 	first, _ := xs.lru.Peek(1)
@@ -118,6 +118,9 @@ func TestFoundLines(t *testing.T) {
 		if s, _ := xs.lru.Peek(a); s.progress != want || len(s.lines) != 1 || s.lines[0] != symbol[0] {
 			t.Errorf("%d: %+v", a, s)
 		}
+	}
+	if s, _ := xs.lru.Peek(4); s.lines[0] != (unwind.Line{Function: unwind.Function{Name: "memcpy", SystemName: "memcpy@@V", File: "m.c", StartLine: 2}, Line: 3}) {
+		t.Errorf("%+v", s)
 	}
 	want := 0
 	for _, a := range batch[:4] {

@@ -53,8 +53,8 @@ func (d *debugInfo) bytes() int {
 // Of a core's time lines take no more than this part, beyond what the start and the first look at a program take.
 const (
 	lineShare  = 0.0075
-	lineCredit = 3 * time.Second // that may be used at once
-	lineDebt   = 2 * time.Second  // that one batch may leave behind, at most
+	lineCredit = 10 * time.Second // that may be used at once
+	lineDebt   = 2 * time.Second // that one batch may leave behind, at most
 	// lineJobs is how many batches are on their way at a time: one is being looked up, one waits.
 	lineJobs = 2
 )
@@ -288,14 +288,15 @@ func (xs *executableSymbols) foundLines(batch []unwind.FileAddr, found []foundLi
 	}
 }
 
-// withName gives a function that debug information knows no name of, as it is with assembly, the name of the symbol. Calls of
-// functions without any name are left out: there is nothing to show.
+// withName gives the function around all calls the name of its symbol if there is one: that is its name in the report before
+// the lines were known, and on hosts without debug information. (glibc's __libc_start_main is __libc_start_main_impl to DWARF.)
+// Calls of functions without any name, as in assembly, are left out: there is nothing to show.
 func withName(lines, symbol []unwind.Line) []unwind.Line {
 	if len(lines) == 0 {
 		return nil
 	}
 	outer := &lines[len(lines)-1].Function
-	if outer.Name == "" && len(symbol) > 0 {
+	if len(symbol) > 0 {
 		f := symbol[len(symbol)-1].Function
 		outer.Name, outer.SystemName = f.Name, f.SystemName
 	}
