@@ -149,7 +149,8 @@ func (e *Engine) startLineJob(w wanting) {
 		func(ctx context.Context) (any, error) { return r.read(ctx, batch) },
 		func(v any, err error) {
 			d.running = false
-			d.after = time.Now().Add(linesPause)
+			// What takes long shares more, and the others' turn comes.
+			d.after = time.Now().Add(max(linesPause, 4*r.took()))
 			e.lines.spent(r.took())
 			if err != nil {
 				// It hangs, or took too long. Its names may still be written to: they are left to it.

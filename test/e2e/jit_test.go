@@ -30,6 +30,7 @@ func script(t *testing.T, file string, command ...string) (pid int, cpu time.Dur
 	args := append(command[1:], filepath.Join(root, "testdata", "workloads", file), fmt.Sprint(jitSeconds))
 	cmd := exec.Command(command[0], args...)
 	cmd.Stderr = os.Stderr
+	cmd.Dir = t.TempDir() // node leaves a log of what it compiled
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
