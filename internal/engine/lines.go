@@ -54,7 +54,7 @@ func (d *debugInfo) bytes() int {
 const (
 	lineShare  = 0.0075
 	lineCredit = 10 * time.Second // that may be used at once
-	lineDebt   = 2 * time.Second // that one batch may leave behind, at most
+	lineDebt   = 2 * time.Second  // that one batch may leave behind, at most
 	// lineJobs is how many batches are on their way at a time: one is being looked up, one waits.
 	lineJobs = 2
 )
