@@ -82,13 +82,11 @@ struct {
 			if (ret >= STEP_STALE)                                                     \
 				break;                                                             \
 		}                                                                                  \
-		if (ret == STEP_GUESS) {                                                           \
+		if (ret == STEP_GUESS)                                                             \
 			bpf_tail_call(ctx, &walk_programs, WALK_GUESS);                            \
-			/* the kernel has refused that program: see walkPrograms in kernel.go */   \
-			ret = frame_pointer_step(&(s)->walk, FRAME_GUESSED);                       \
-		}                                                                                  \
-		if (ret < STEP_STALE) {                                                            \
+		else if (ret < STEP_STALE)                                                         \
 			bpf_tail_call(ctx, &walk_programs, WALK_ON);                               \
+		if (ret == STEP_GUESS || ret < STEP_STALE) {                                       \
 			(s)->walk.stop = STOP_TAIL_CALLS;                                          \
 			(s)->walk.stop_line = __LINE__;                                            \
 		}                                                                                  \

@@ -79,39 +79,20 @@ func Load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		log.Debug("raising the memlock limit", zap.Error(err))
 	}
-	noGuesses := refusesGuesses(kernelRelease())
-	k, err := load(log, o, noGuesses)
+	k, err := load(log, o, false)
 	if o.Variant == VariantAuto && rejects(err) {
 		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
 		o.Variant = VariantTail
-		k, err = load(log, o, noGuesses)
+		k, err = load(log, o, false)
 	}
-	if !noGuesses && rejects(err) {
+	if rejects(err) {
 		if without, withoutErr := load(log, o, true); withoutErr == nil {
-			log.Info("the kernel's verifier finds the search for callers of code without unwind information too large: only frame"+
-				" pointers are followed there", zap.Error(err))
+			log.Warn("the kernel's verifier refuses the search for callers of code without unwind information: only the simplest of"+
+				" its frames are passed, and stacks end there", zap.Error(err))
 			return without, nil
 		}
 	}
 	return k, err
-}
-
-// refusesGuesses tells whether a kernel's verifier is known to give up on the programs that guess: it would take seconds to.
-// Those of 5.10 look at a million instructions and more.
-func refusesGuesses(release string) bool {
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return false
-	}
-	return major < 5 || major == 5 && minor < 15
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // rejects tells whether an error is a verdict of the verifier's.
@@ -120,8 +101,8 @@ func rejects(err error) bool {
 	return errors.As(err, &rejected) && !errors.Is(err, unix.EPERM)
 }
 
-// walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: kernels whose
-// verifier refuses them, as 5.10's does, do without.
+// walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: a kernel whose
+// verifier refuses them does without.
 func walkPrograms() []string {
 	return []string{
 		abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess", abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search",

@@ -36,16 +36,6 @@ func TestNewPrograms(t *testing.T) {
 	}
 }
 
-func TestRefusesGuesses(t *testing.T) {
-	for release, want := range map[string]bool{
-		"5.10.0-46-cloud-amd64": true, "5.14.21": true, "5.15.0-100-generic": false, "6.1.0": false, "4.19": true, "": false, "x": false,
-	} {
-		if got := refusesGuesses(release); got != want {
-			t.Errorf("%s: %v", release, got)
-		}
-	}
-}
-
 // TestWithoutGuesses loads what a kernel gets whose verifier refuses the programs that guess. The newer variant has none.
 func TestWithoutGuesses(t *testing.T) {
 	o := Options{MaxFrames: 128, MemoryBytes: 64 << 20, Variant: VariantTail}
