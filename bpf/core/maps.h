@@ -79,6 +79,9 @@ struct guess {
 	__u32 found;               /* words that may be return addresses */
 	__u32 places[GUESS_RETURNS];
 	/* exits.h */
+	__u32 exact;  /* pc is no return address */
+	__s32 offset; /* of the return address from the stack pointer, if pc's instruction tells */
+	__u32 code_read, rest;
 	__u32 at, run, bare, exits;
 	__u32 pushed;  /* that the rest of the prologue will push */
 	__u32 framing; /* it will set the frame pointer */

@@ -175,32 +175,35 @@ INLINE int ends_function(const struct guess *g, __u64 pc, __u32 i, __u32 n)
 
 /* Finds how the function at pc ends, and if it may not have begun yet, what its prologue will still
  * push. */
-GUESS_PART int find_exits(struct scratch *s, __u32 begins)
+GUESS_PART int find_exits(struct scratch *s)
 {
 	struct guess *g;
-	__u32 n;
 
 	if (!s)
 		return 0;
 	g = &s->guess;
-	n = read_code(g, s->walk.pc);
+	g->code_read = read_code(g, s->walk.pc);
 	g->at = 0;
 	g->framing = 0;
 	g->found = 0;
-	for (int i = 0; i < GUESS_TOKENS && begins; i++) {
+	g->rest = g->exact;
+	for (int i = 0; i < GUESS_TOKENS; i++) {
 		forget();
-		if (g->at + 8 > n)
+		if (!g->rest || g->at + 8 > g->code_read)
 			break;
-		begins = entry_token(g);
-		g->at += begins;
+		g->rest = entry_token(g);
+		g->at += g->rest;
 	}
 	for (__u32 i = 0; i < GUESS_CODE; i++) {
+		__u32 at;
+
 		forget();
-		if (i >= n || g->found >= GUESS_RETURNS)
+		at = g->found;
+		if (i >= g->code_read || at >= GUESS_RETURNS)
 			break;
 		if ((g->code[i] & 0xfe) == 0xc2 || g->code[i] == 0xe9) { /* ret, jmp */
-			g->places[g->found & (GUESS_RETURNS - 1)] = i;
-			g->found++;
+			g->places[at & (GUESS_RETURNS - 1)] = i;
+			g->found = at + 1;
 		}
 	}
 	for (__u32 i = 0; i < GUESS_RETURNS; i++) {
@@ -209,7 +212,7 @@ GUESS_PART int find_exits(struct scratch *s, __u32 begins)
 			break;
 		read_exit(g, g->places[i]);
 		forget();
-		if (ends_function(g, s->walk.pc, g->places[i], n))
+		if (ends_function(g, s->walk.pc, g->places[i], g->code_read))
 			break;
 	}
 	return 0;

@@ -199,21 +199,23 @@ INLINE int code_step(struct scratch *s)
 {
 	struct walk *w = &s->walk;
 	struct guess *g = &s->guess;
-	__u32 exact = !(w->flags & FRAME_RETURN);
-	int offset = exact ? return_slot(g, w->pc) : -1;
 
+	g->exact = !(w->flags & FRAME_RETURN);
+	g->offset = g->exact ? return_slot(g, w->pc) : -1;
+	forget();
 	g->exits = 0;
 	g->pushed = 0;
 	g->bare = 0;
-	if (offset >= 0)
-		add_exit(g, offset, -1, EXIT_BY_SP);
-	find_exits(s, exact);
+	if (g->offset >= 0)
+		add_exit(g, g->offset, -1, EXIT_BY_SP);
 	forget();
-	if (offset >= 0) /* this is from the stack pointer as it is now */
-		g->exit[0].size = offset + g->pushed;
+	find_exits(s);
+	forget();
+	if (g->offset >= 0) /* this is from the stack pointer as it is now */
+		g->exit[0].size = g->offset + g->pushed;
 	else if (g->bare)
 		add_exit(g, 0, -1, EXIT_BARE);
-	else if (exact)
+	else if (g->exact)
 		add_exit(g, g->pushed, -1, EXIT_LEAF);
 	for (__u32 i = 0; i < GUESS_EXITS; i++) {
 		forget();

@@ -267,6 +267,10 @@ type LoopScratch struct {
 		CallerFp  uint64
 		Found     uint32
 		Places    [8]uint32
+		Exact     uint32
+		Offset    int32
+		CodeRead  uint32
+		Rest      uint32
 		At        uint32
 		Run       uint32
 		Bare      uint32
