@@ -87,6 +87,7 @@ enum limits {
 	GUESS_MIN_CHUNKS = 1,
 	GUESS_MAX_TRIES = 8,
 	GUESS_MIN_TRIES = 3,
+	GUESS_SEARCHES = 64, /* of the stack, in one walk */
 	GUESS_NEAR = 1 << 20,
 	GUESS_CODE = 256,
 	GUESS_EXITS = 4,
@@ -224,7 +225,9 @@ struct counters {
 /* VARIANT_TAIL's programs after the first, by their place in the map walk_programs. */
 enum walk_program {
 	WALK_ON,
-	WALK_GUESS,  /* guesses the caller of the frame that was pushed last, and walks on */
+	/* guesses the caller of the frame that was pushed last, and walks on: on_cpu_guess, or
+	 * on_cpu_by_fp if the verifier refuses that */
+	WALK_GUESS,
 	WALK_SEARCH, /* the same, if the code did not tell */
 	WALK_PROGRAMS,
 };

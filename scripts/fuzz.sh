@@ -1,36 +1,35 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZTIME (20s). With "budget SECONDS": for as long as all of them together take that long, at
-# most 20 s each. Prints a line per target, and the output of those that fail.
+# Runs every fuzz target for FUZZTIME (20s): those in Go, and the C code of bpf/host under libFuzzer, once for each variant and
+# architecture. With "walks": the C code alone. Prints a line per target, and the output of those that fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-jobs=$(nproc)
+# A target has one worker, which waits for its coordinator after each input, and at its start for the linker.
+jobs=$(($(nproc) * 3 / 2))
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Names of targets stand on lines of their own, then the line of their package. Only packages that have targets are
-# built.
-mapfile -t packages < <(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./\.' | xargs -r -n1 dirname | sort -u)
-if ((${#packages[@]} == 0)); then
-	echo "fuzz: no targets" >&2
-	exit 1
-fi
-go test -list '^Fuzz' "${packages[@]}" | awk '/^Fuzz/ {t[n++]=$1} /^ok/ {for (i=0; i<n; i++) print $2, t[i]; n=0}' >"$work/targets"
-count=$(wc -l <"$work/targets")
-if ((count == 0)); then
-	echo "fuzz: listing the targets failed" >&2
-	exit 1
+count=0
+: >"$work/targets"
+if [[ ${1:-} != walks ]]; then
+	# Names of targets stand on lines of their own, then the line of their package. Only packages that have targets are
+	# built.
+	mapfile -t packages < <(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./\.' | xargs -r -n1 dirname | sort -u)
+	if ((${#packages[@]} == 0)); then
+		echo "fuzz: no targets" >&2
+		exit 1
+	fi
+	go test -list '^Fuzz' "${packages[@]}" | awk '/^Fuzz/ {t[n++]=$1} /^ok/ {for (i=0; i<n; i++) print $2, t[i]; n=0}' >"$work/targets"
+	count=$(wc -l <"$work/targets")
+	if ((count == 0)); then
+		echo "fuzz: listing the targets failed" >&2
+		exit 1
+	fi
 fi
 
+walks=(LOOP-x86 LOOP-arm64 TAIL-x86 TAIL-arm64)
 time=${FUZZTIME:-20s}
-if [[ ${1:-} == budget ]]; then
-	# Some 2 s of a target's share go into starting it.
-	seconds=$(($2 * jobs / count - 2))
-	((seconds <= 20)) || seconds=20
-	((seconds >= 1)) || seconds=1
-	time=${seconds}s
-fi
-echo "fuzz: $count targets, $time each"
+echo "fuzz: $count targets, and ${#walks[@]} of the C code, $time each"
 
 one() { # WORK TIME PACKAGE TARGET
 	local log=$1/$4.${3//\//_}
@@ -48,6 +47,28 @@ one() { # WORK TIME PACKAGE TARGET
 		touch "$1/failed"
 	fi
 }
-export -f one
-xargs -P "$jobs" -L 1 bash -c 'one "$@"' one "$work" "$time" <"$work/targets"
+
+# walk runs the host build of the BPF programs on hostile maps, registers and memory (bpf/host/fuzz.c).
+walk() { # WORK TIME VARIANT-ARCHITECTURE
+	local log=$1/walk.$3 program=$1/walk-$3 corpus=$1/corpus-$3 flags
+	flags=(
+		-std=gnu11 -O1 -g -Wall -Wextra -Werror -Wno-attributes -Wno-unknown-attributes -Wno-unused-parameter -Wno-sign-compare
+		-fsanitize=fuzzer,address,undefined -fno-sanitize=function -fno-sanitize-recover=all -fstrict-flex-arrays=3
+		-DHOSTPROFILES_HOST "-DVARIANT_${3%-*}" "-D__TARGET_ARCH_${3#*-}"
+	)
+	mkdir "$corpus"
+	# Looking for leaks at the end takes ptrace, which containers forbid. A new input goes to the first folder.
+	if clang-19 "${flags[@]}" -o "$program" bpf/host/fuzz.c >"$log" 2>&1 &&
+		ASAN_OPTIONS=detect_leaks=0 nice "$program" -max_total_time="${2%s}" -max_len=10000 -len_control=0 -timeout=20 -rss_limit_mb=1024 \
+			-print_final_stats=1 -artifact_prefix="$1/" "$corpus" testdata/fuzz/walk >>"$log" 2>&1; then
+		echo "ok  bpf/host $3 execs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log"), $(grep -oE ' cov: [0-9]+' "$log" | tail -1)"
+	else
+		echo "FAIL bpf/host $3"
+		grep -vE '^#[0-9]+.*(NEW|REDUCE|pulse)' "$log" # the input that fails stands there in base64
+		touch "$1/failed"
+	fi
+}
+export -f one walk
+printf '%s\n' "${walks[@]}" | xargs -P "$jobs" -L 1 bash -c 'walk "$@"' walk "$work" "$time"
+xargs -r -P "$jobs" -L 1 bash -c 'one "$@"' one "$work" "$time" <"$work/targets"
 [[ ! -e $work/failed ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
-# Usage: setup.sh [generate|lint|test|browser|debug|mix|kernels]...   (the first four by default)
+# Usage: setup.sh [generate|lint|test|browser|debug|edges|mix|languages|kernels]...   (the first four by default)
 set -euo pipefail
 
 there() { # a command, or a file
@@ -43,6 +43,7 @@ test                mold                          mold
 test                xz                            xz-utils
 test                clang                         clang
 test                clang-19                      clang-19
+test                /usr/lib/llvm-19/lib/clang/19/include/fuzzer libclang-rt-19-dev
 test                /usr/lib/llvm-19/bin/ld.lld   lld-19
 test                rustc                         rustc
 test                node                          nodejs
@@ -55,6 +56,9 @@ debug               /usr/share/doc/libc6-dbg      libc6-dbg
 debug               /usr/bin/python3-dbg          python3-dbg
 debug               /usr/bin/debugperl            perl-debug
 debug               debuginfod                    debuginfod
+edges               mksquashfs                    squashfs-tools
+edges               /usr/include/boost/context    libboost-context-dev
+edges               /usr/include/boost/coroutine2 libboost-coroutine-dev
 mix                 ffmpeg                        ffmpeg
 mix                 7zz                           7zip
 mix                 rsync                         rsync
@@ -80,6 +84,12 @@ mix                 /usr/bin/perl                 perl
 mix                 ruby                          ruby
 mix                 php                           php-cli
 mix                 javac                         default-jdk-headless
+languages           ocamlopt                      ocaml-nox
+languages           ldc2                          ldc
+languages           gdc                           gdc
+languages           gnatmake                      gnat
+languages           nim                           nim
+languages           valac                         valac
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

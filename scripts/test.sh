@@ -119,14 +119,14 @@ case ${1:-} in
 	stage lint scripts/lint.sh
 	build_summary
 	stage unit unit
-	stage fuzz fuzz budget 360
+	stage fuzz fuzz
 	stage e2e e2e
 	stage web web
 	stage browser browser
 	;;
 full)
 	export HOSTPROFILES_TEST_FULL=1 # tests that take minutes, or download much
-	stage setup scripts/setup.sh generate lint test browser debug mix kernels
+	stage setup scripts/setup.sh generate lint test browser debug edges mix languages kernels
 	stage generate scripts/generate.sh check
 	stage lint scripts/lint.sh
 	build_summary

@@ -54,6 +54,7 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->stop = STOP_MAX_FRAMES;
 	w->stop_line = 0;
 	w->switched = 0;
+	w->searches = 0;
 	w->window_bytes = 0;
 	w->mapping.start = 0;
 	w->mapping.end = 0;

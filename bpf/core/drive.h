@@ -5,7 +5,8 @@
  *
  * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any
  * mix. VARIANT_TAIL (older): WALK_STEPS inlined steps a program, then a tail call to go on: 33
- * programs in all.
+ * programs in all. There a guess is a program of its own, and its search of the stack another;
+ * behind them there is room for STEPS_AFTER_GUESS steps.
  */
 #ifndef HOSTPROFILES_DRIVE_H
 #define HOSTPROFILES_DRIVE_H
@@ -45,7 +46,7 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 	for (int n = 0; n < STEPS_A_CALL; n++) {
 		ret = step_runtime(s);
 		if (ret == STEP_GUESS)
-			ret = guess_step(s);
+			ret = guesses ? guess_step(s) : guess_plainly(s);
 		ret = ret >= STEP_STALE;
 		if (ret)
 			break;

@@ -39,6 +39,7 @@ struct walk {
 	__u32 stop;
 	__u32 stop_line;
 	__u32 switched; /* to a goroutine's stack; once is enough */
+	__u32 searches; /* of the stack, for callers of code without unwind information */
 	__u32 base;     /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
@@ -66,9 +67,10 @@ enum exit_kind {
 struct guess {
 	__u64 start, end;  /* of the mapping that pc is in */
 	__u64 fp, pair[2]; /* the frame pointer, and the frame record there */
-	__u64 cfa;      /* of the caller graded last, if its rule bases it on the stack pointer */
-	__u64 target;   /* of the call looked at last */
-	__u32 table;    /* the mapping has one, without a row for pc */
+	__u64 cfa;    /* of the caller graded last, if its rule bases it on the stack pointer */
+	__u64 target; /* of the call looked at last */
+	__u32 table;  /* the mapping has one, without a row for pc or with one that is of no use */
+	__u32 reason; /* to stop if nothing is found; 0 if it is that there is no rule */
 	__u32 exact_sp; /* arm64: the caller's stack pointer is the one that is known */
 	int has_fp, record, chain, sound, step;
 	int number, call, where;
@@ -187,6 +189,8 @@ volatile const __u32 pid_ns_inode = 0; /* of the collector's pid namespace; 0: t
 volatile const __u32 measure_duration = 0;
 /* for benchmarks: 0 leaves the kernel's part of stacks out */
 volatile const __u32 kernel_stacks = 1;
+/* VARIANT_LOOP: 0 where the verifier refuses guess_step, which is not there then */
+volatile const __u32 guesses = 1;
 /* THREAD_SIZE: BTF does not tell it; only VARIANT_TAIL needs it */
 volatile const __u32 kernel_stack_bytes = 16384;
 

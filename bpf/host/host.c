@@ -3,7 +3,8 @@
  * The profiler as a program of user space. Maps, constants and the memory of the profiled process
  * come as messages on standard input; so does each sample, and what would have gone into the ring
  * is the answer on standard output. internal/unwind/hostbpf is the other side. Whatever is wrong
- * with a message ends the program with a line on standard error.
+ * with a message ends the program with a line on standard error. fuzz.c includes this file, and
+ * takes messages and answers into its own hands.
  */
 #include "../profiler.bpf.c"
 
@@ -72,11 +73,15 @@ static void fill_array(struct array *a, const void *values, __u64 bytes)
 	memcpy(a->values, values, bytes);
 }
 
+/* Lookups in maps and reads of user memory of the sample that is being taken. */
+static __u64 helper_calls;
+
 void *bpf_map_lookup_elem(void *map, const void *key)
 {
 	struct array *a = NULL;
 	__u32 index;
 
+	helper_calls++;
 	memcpy(&index, key, sizeof(index));
 	if (map == &slabs) /* the inner map */
 		return index < HOST_SLABS && slab_arrays[index].values ? &slab_arrays[index] : NULL;
@@ -101,6 +106,7 @@ static const struct constant {
     {"ring_wake_bytes", &ring_wake_bytes},
     {"ring_copy_bytes", &ring_copy_bytes},
     {"pid_ns_inode", &pid_ns_inode},
+    {"guesses", &guesses},
 };
 
 static int set_constant(const char *name, __u32 value)
@@ -163,6 +169,9 @@ static void receive(struct message *m, unsigned char **payload)
 		die("a message ends early", m->name);
 }
 
+#ifdef HOST_FUZZ
+static void reply(const char *name, __u64 index, const void *bytes, __u64 size);
+#else
 static void reply(const char *name, __u64 index, const void *bytes, __u64 size)
 {
 	struct message m = {.index = index, .size = size};
@@ -173,6 +182,7 @@ static void reply(const char *name, __u64 index, const void *bytes, __u64 size)
 		fwrite(bytes, size, 1, stdout);
 	fflush(stdout);
 }
+#endif
 
 /* Memory that was not sent: the other side reads it. */
 static int ask(void *dst, __u32 size, __u64 addr)
@@ -195,6 +205,7 @@ long bpf_probe_read_user(void *dst, __u32 size, const void *addr)
 {
 	__u64 a = (__u64)(uintptr_t)addr;
 
+	helper_calls++;
 	for (size_t i = 0; i < range_count; i++) {
 		const struct range *r = &ranges[i];
 
@@ -404,6 +415,7 @@ static void take_sample(const void *payload, __u64 size)
 	if (now.kernel_mode)
 		kernel_registers(&ctx.regs);
 	tail_calls = 0;
+	helper_calls = 0;
 	switch (setjmp(next_program)) {
 	case 0:
 		on_cpu(&ctx);
@@ -413,7 +425,10 @@ static void take_sample(const void *payload, __u64 size)
 		on_cpu_next(&ctx);
 		break;
 	case 1 + WALK_GUESS:
-		on_cpu_guess(&ctx);
+		if (guesses)
+			on_cpu_guess(&ctx);
+		else
+			on_cpu_by_fp(&ctx);
 		break;
 	case 1 + WALK_SEARCH:
 		on_cpu_search(&ctx);
@@ -421,7 +436,8 @@ static void take_sample(const void *payload, __u64 size)
 #endif
 	}
 	/* the counters say whether there was a record */
-	reply("done", 0, array_named("cpu_counters")->values, CPUS * sizeof(struct counters));
+	reply("done", helper_calls, array_named("cpu_counters")->values,
+	      CPUS * sizeof(struct counters));
 }
 
 /* A fresh kernel; only that what walks leave behind is there: they must not depend on it. */
@@ -449,6 +465,7 @@ static void forget_memory(void)
 	range_count = 0;
 }
 
+#ifndef HOST_FUZZ
 static void handle(const struct message *m, const unsigned char *payload)
 {
 	struct array *a = array_named(m->name);
@@ -485,3 +502,4 @@ int main(void)
 		free(payload);
 	}
 }
+#endif

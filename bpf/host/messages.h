@@ -12,7 +12,7 @@
  * constant (index: its value); "clear"; "sample" with struct host_sample and the kernel's frames.
  * From it: "read" (index: an address; nothing follows), to be answered by "data" with size bytes or
  * none; "record" (index: the ring's flags) with what goes into the ring; at the end of each sample
- * "done" with the counters of all CPUs.
+ * "done" (index: lookups in maps and reads of user memory) with the counters of all CPUs.
  */
 struct message {
 	char name[24];

@@ -61,30 +61,32 @@ int on_cpu(struct perf_ctx *ctx)
 }
 
 #ifndef VARIANT_LOOP
-/* The next WALK_STEPS steps. */
-SEC("perf_event")
-int on_cpu_next(struct perf_ctx *ctx)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct counters *c = my_counters(cpu);
-	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
+/* A program that goes on with the sample that an earlier one began; its body is that of a function
+ * of ctx, s and c. */
+#define ON_CPU_PART(name)                                                                          \
+	INLINE void do_##name(struct perf_ctx *ctx, struct scratch *s, struct counters *c);        \
+	SEC("perf_event")                                                                          \
+	int name(struct perf_ctx *ctx)                                                             \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+		struct counters *c = my_counters(cpu);                                             \
+		struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);                         \
+                                                                                                   \
+		if (c && s)                                                                        \
+			do_##name(ctx, s, c);                                                      \
+		return 0;                                                                          \
+	}                                                                                          \
+	INLINE void do_##name(struct perf_ctx *ctx, struct scratch *s, struct counters *c)
 
-	if (!c || !s)
-		return 0;
+/* The next WALK_STEPS steps. */
+ON_CPU_PART(on_cpu_next)
+{
 	WALK_AND_FINISH(ctx, s, c);
-	return 0;
 }
 
 /* A guess, and the next STEPS_AFTER_GUESS steps. */
-SEC("perf_event")
-int on_cpu_guess(struct perf_ctx *ctx)
+ON_CPU_PART(on_cpu_guess)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct counters *c = my_counters(cpu);
-	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
-
-	if (!c || !s)
-		return 0;
 	s->guess.step = guess_by_code(s);
 	forget();
 	if (s->guess.step == STEP_FRAME) {
@@ -95,26 +97,28 @@ int on_cpu_guess(struct perf_ctx *ctx)
 		s->walk.stop_line = __LINE__;
 		finish(s, c);
 	}
-	return 0;
 }
 
 /* The rest of a guess that the code at pc did not tell. */
-SEC("perf_event")
-int on_cpu_search(struct perf_ctx *ctx)
+ON_CPU_PART(on_cpu_search)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct counters *c = my_counters(cpu);
-	struct scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
-
-	if (!c || !s)
-		return 0;
 	s->guess.step = guess_by_stack(s);
 	forget();
 	if (s->guess.step == STEP_FRAME)
 		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
 	else
 		finish(s, c);
-	return 0;
+}
+
+/* In place of both where the verifier refuses them. */
+ON_CPU_PART(on_cpu_by_fp)
+{
+	s->guess.step = do_guess_plainly(s);
+	forget();
+	if (s->guess.step == STEP_FRAME)
+		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
+	else
+		finish(s, c);
 }
 #endif
 

@@ -37,8 +37,9 @@ INLINE void add_exit(struct guess *g, __s32 size, __s32 fp_at, __u32 kind)
 	g->exits = i + 1;
 }
 
-/* One instruction of a prologue at g->at: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length;
- * 0 if it is another one. */
+/* One instruction of a prologue at g->at: push, sub $n, %rsp, mov %rsp, %rbp, endbr64, and the look
+ * whether the stack has room: mov %eax, -n(%rsp). Its length; 0 if it is another one, or n is so
+ * large that the sum of GUESS_TOKENS of them may be negative. */
 INLINE __u32 entry_token(struct guess *g)
 {
 	__u32 v = code_word(g, g->at), v3 = v & 0xffffff;
@@ -51,7 +52,7 @@ INLINE __u32 entry_token(struct guess *g)
 		g->pushed += v >> 24;
 		return 4;
 	}
-	if (v3 == 0xec8148) {
+	if (v3 == 0xec8148 && !(code_word(g, g->at + 3) >> 28)) {
 		g->pushed += code_word(g, g->at + 3);
 		return 7;
 	}
@@ -59,6 +60,8 @@ INLINE __u32 entry_token(struct guess *g)
 		g->framing = 1;
 		return 3;
 	}
+	if (v3 == 0x248489 && code_byte(g, g->at + 6) == 0xff) /* see saves_fp() */
+		return 7;
 	return v == 0xfa1e0ff3 ? 4 : 0;
 }
 
@@ -118,6 +121,11 @@ INLINE void read_exit(struct guess *g, __u32 at)
 	g->bare |= !at && jump;
 	if (at && code_byte(g, at - 1) == 0xf3)
 		at--;
+	/* HotSpot looks whether it has to stop before it returns: cmp n(%r15), %rsp; ja
+	 * (MacroAssembler::safepoint_poll in cpu/x86/macroAssembler_x86.cpp, JDK 17) */
+	if (at >= 13 && (code_word(g, at - 13) & 0xffffff) == 0xa73b49 &&
+	    (code_word(g, at - 6) & 0xffff) == 0x870f)
+		at -= 13;
 	g->at = at;
 	g->size = 0;
 	g->fp_at = 0;

@@ -102,16 +102,72 @@ INLINE int saves_fp(__u64 target)
 		return 1;
 	if (v == 0xfa1e0ff3 && read_user(&v, sizeof(v), target + 4)) /* endbr64 */
 		return 1;
+	/*
+	 * HotSpot's functions begin with a look whether the stack has room, mov %eax, -n(%rsp), and
+	 * save rbp even where they keep no frame pointer (MacroAssembler::verified_entry in
+	 * cpu/x86/macroAssembler_x86.cpp, JDK 17).
+	 */
+	if ((v & 0xffffff) == 0x248489)
+		return read_user(&v, sizeof(v), target + 7) || v == 0xec8b4855 || v == 0xe5894855;
 	return (v & 0xff) == 0x55;
 #else
 	return 1;
 #endif
 }
 
+/*
+ * Whether the code at target only jumps on to where data says, as the entries of procedure linkage
+ * tables do (x86-64 psABI 1.0, 5.2, with endbr64 and, from older binutils, bnd; on
+ * arm64 [bti c,] adrp x16, ldr x17, [x16, #n], AAPCS64's ELF supplement): nobody knows what was
+ * called.
+ */
+INLINE int jumps_on(__u64 target)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u64 v;
+
+	if (read_user(&v, sizeof(v), target))
+		return 0;
+	if ((__u32)v == 0xfa1e0ff3) /* endbr64 */
+		v >>= 32;
+	if ((v & 0xff) == 0xf2) /* bnd */
+		v >>= 8;
+	return (v & 0xffff) == 0x25ff;
+#else
+	__u32 v[3];
+
+	if (read_user(v, sizeof(v), target))
+		return 0;
+	if (v[0] == 0xd503245f) { /* bti c */
+		v[0] = v[1];
+		v[1] = v[2];
+	}
+	return (v[0] & 0x9f00001f) == 0x90000010 && (v[1] & 0xffc003ff) == 0xf9400211;
+#endif
+}
+
+/*
+ * Whether the frame pointer of the caller whose return address lies at slot points to a frame
+ * record that leads on.
+ */
+INLINE int record_leads_on(struct scratch *s, __u64 slot, __u64 fp)
+{
+	__u64 pair[2], ra;
+
+	if ((fp & 7) || fp <= slot || fp - slot >= GUESS_NEAR || read_user(pair, sizeof(pair), fp))
+		return 0;
+	if (pair[0] <= fp || pair[0] - fp >= GUESS_NEAR)
+		return 0;
+	ra = strip_pac(pair[1]);
+	if (!code_rule(s, ra - 1))
+		return 0;
+	return s->walk.mapping.flags & MAPPING_NO_TABLE || find_call(s, ra) != CALL_NONE;
+}
+
 /* Where a direct call goes, seen from the code at pc. */
 enum target {
 	TARGET_OWN,     /* into the same mapping */
-	TARGET_SIMILAR, /* into code without unwind information */
+	TARGET_SIMILAR, /* into code without unwind information, or nobody knows */
 	TARGET_OTHER,
 	TARGET_NO_CODE,
 };
@@ -122,7 +178,9 @@ INLINE int where_is(struct scratch *s, __u64 target)
 		return TARGET_OWN;
 	if (search_mapping(&s->walk, target, &s->guess.bounds))
 		return TARGET_NO_CODE;
-	return s->walk.mapping.flags & MAPPING_NO_TABLE ? TARGET_SIMILAR : TARGET_OTHER;
+	if (s->walk.mapping.flags & MAPPING_NO_TABLE)
+		return TARGET_SIMILAR;
+	return jumps_on(target) ? TARGET_SIMILAR : TARGET_OTHER;
 }
 
 /*
@@ -146,8 +204,14 @@ GUESS_PART int grade(struct scratch *s, __u64 slot, __u64 ra, __u64 fp, __u32 tr
 		return GRADE_NONE;
 	flags = s->walk.mapping.flags;
 	call = find_call(s, ra);
-	if (call == CALL_NONE)
-		return r->cfa == CFA_SIGNAL ? GRADE_STRONG : GRADE_NONE;
+	if (call == CALL_NONE) {
+		if (r->cfa == CFA_SIGNAL)
+			return GRADE_STRONG;
+		/* an interpreter pushes where it goes on, and jumps */
+		return trusted && flags & MAPPING_NO_TABLE && record_leads_on(s, slot, fp)
+			   ? GRADE_WEAK
+			   : GRADE_NONE;
+	}
 	if (call == CALL_DIRECT) {
 		g->where = where_is(s, g->target);
 		if (g->where == TARGET_NO_CODE)

@@ -293,28 +293,6 @@ INLINE int chained(struct walk *w, const __u64 pair[2], __u64 fp)
 	return call != CALL_NONE;
 }
 
-/* The step by the frame record pair at fp. */
-INLINE int record_step(struct walk *w, const __u64 pair[2], __u64 fp)
-{
-	w->known = 0;
-	w->lazy = 0;
-	set_reg(w, REG_FP, pair[0]);
-	set_reg(w, REG_SP, fp + 16);
-#if defined(__TARGET_ARCH_arm64)
-	/* gcc puts the frame record at the bottom of the frame: then this is a lower bound only */
-	w->known &= ~(1u << REG_SP);
-#endif
-	w->pc = strip_pac(pair[1]);
-	w->flags = FRAME_RETURN | FRAME_GUESSED;
-	return STEP_FRAME;
-}
-
-/* The frame record that fp points to, if it may be one. */
-INLINE int read_record(const struct walk *w, __u64 pair[2], __u64 fp)
-{
-	return (fp & 7) || fp < w->regs[REG_SP] || read_user(pair, 16, fp);
-}
-
 /* Whether the code that a record returns to is there at all, if nothing better is found. */
 INLINE int returns_to_code(struct scratch *s, __u64 ra)
 {
@@ -337,11 +315,8 @@ INLINE void look_at_fp(struct scratch *s)
 	forget();
 }
 
-/*
- * One step from the frame at pc, which was pushed, in code without unwind information; w->mapping
- * is the code's. First by what is cheap or certain: STEP_GUESS if that does not lead on.
- */
-INLINE int guess_by_code(struct scratch *s)
+/* What a step from the frame at pc, which was pushed, needs to know; w->mapping is the code's. */
+INLINE void begin_guess(struct scratch *s)
 {
 	struct guess *g = &s->guess;
 	struct walk *w = &s->walk;
@@ -350,7 +325,20 @@ INLINE int guess_by_code(struct scratch *s)
 	g->end = w->mapping.end;
 	g->table = w->mapping.flags & MAPPING_TABLE;
 	g->exact_sp = 0;
+	g->sound = GRADE_NONE;
 	look_at_fp(s);
+}
+
+/*
+ * One step from the frame at pc, in code without unwind information. First by what is cheap or
+ * certain: STEP_GUESS if that does not lead on.
+ */
+INLINE int guess_by_code(struct scratch *s)
+{
+	struct guess *g = &s->guess;
+	struct walk *w = &s->walk;
+
+	begin_guess(s);
 	if (g->chain && w->flags & FRAME_RETURN)
 		return record_step(w, g->pair, g->fp);
 	if (w->known & (1u << REG_SP) && code_step(s))
@@ -361,13 +349,30 @@ INLINE int guess_by_code(struct scratch *s)
 	return STEP_GUESS;
 }
 
-/* Then by what lies on the stack. */
+/* By the frame pointer's record, as nothing better was found; or the end. */
+INLINE int guess_by_fp(struct scratch *s)
+{
+	struct guess *g = &s->guess;
+	struct walk *w = &s->walk;
+
+	if (g->record && (g->sound || returns_to_code(s, strip_pac(g->pair[1]))))
+		return record_step(w, g->pair, g->fp);
+	if (g->reason)
+		return stop(w, g->reason);
+	/* the end of a chain of frame pointers, if it is known to be one */
+	if (g->has_fp && (!g->fp || (g->record && !strip_pac(g->pair[1]))) &&
+	    (g->table || w->flags & FRAME_GUESSED))
+		return stop(w, STOP_ROOT);
+	return stop(w, g->table ? STOP_NO_RULE : STOP_NO_UNWIND_INFO);
+}
+
+/* Then by what lies on the stack, which is searched GUESS_SEARCHES times at most: stacks can be
+ * made so that each frame's search is long. */
 INLINE int guess_by_stack(struct scratch *s)
 {
 	struct guess *g = &s->guess;
 	struct walk *w = &s->walk;
 
-	g->sound = GRADE_NONE;
 	if (g->record && g->fp - w->regs[REG_SP] < GUESS_NEAR)
 		g->sound = grade(s, g->fp + 8, strip_pac(g->pair[1]), g->pair[0], 1);
 	forget();
@@ -375,16 +380,20 @@ INLINE int guess_by_stack(struct scratch *s)
 	if (g->sound)
 		return record_step(w, g->pair, g->fp);
 #endif
-	if (w->known & (1u << REG_SP) && scan(s))
-		return STEP_FRAME;
+	if (w->known & (1u << REG_SP) && w->searches < GUESS_SEARCHES) {
+		w->searches++;
+		if (scan(s))
+			return STEP_FRAME;
+	}
 	forget();
-	if (g->record && (g->sound || returns_to_code(s, strip_pac(g->pair[1]))))
-		return record_step(w, g->pair, g->fp);
-	/* the end of a chain of frame pointers, if it is known to be one */
-	if (g->has_fp && (!g->fp || (g->record && !strip_pac(g->pair[1]))) &&
-	    (g->table || w->flags & FRAME_GUESSED))
-		return stop(w, STOP_ROOT);
-	return stop(w, g->table ? STOP_NO_RULE : STOP_NO_UNWIND_INFO);
+	return guess_by_fp(s);
+}
+
+/* What is left of a guess where the verifier refuses the rest. */
+INLINE int do_guess_plainly(struct scratch *s)
+{
+	begin_guess(s);
+	return guess_by_fp(s);
 }
 
 #ifdef VARIANT_LOOP
@@ -396,6 +405,13 @@ GUESS_PART int guess_step(struct scratch *s)
 		return STEP_STOP;
 	ret = guess_by_code(s);
 	return ret == STEP_GUESS ? guess_by_stack(s) : ret;
+}
+
+GUESS_PART int guess_plainly(struct scratch *s)
+{
+	if (!s)
+		return STEP_STOP;
+	return do_guess_plainly(s);
 }
 #endif
 

@@ -16,6 +16,7 @@
  */
 INLINE int short_guess(struct scratch *s)
 {
+	s->guess.reason = 0;
 #ifndef VARIANT_LOOP
 	struct guess *g = &s->guess;
 	struct walk *w = &s->walk;
@@ -61,7 +62,7 @@ INLINE int do_native_step(struct scratch *s)
 	case CFA_SIGNAL:
 		return signal_step(w);
 	case CFA_FRAME_POINTER:
-		return frame_pointer_step(w, 0);
+		return frame_pointer_step(w);
 	case CFA_GO_SWITCH:
 #if defined(__TARGET_ARCH_arm64)
 		if (r->reg == REG_SP)
@@ -69,6 +70,7 @@ INLINE int do_native_step(struct scratch *s)
 #endif
 		return go_switch_step(w);
 	default:
+		s->guess.reason = STOP_REGISTER;
 		return cfa_step(w, r);
 	}
 }

@@ -5,20 +5,43 @@
 
 #include "../core/walk.h"
 
-/* A step by the frame-pointer convention: [fp] is the caller's fp, [fp + 8] the return address. */
-INLINE int frame_pointer_step(struct walk *w, __u32 flags)
+/* The frame record that fp points to, if it may be one: [fp] is the caller's fp, [fp + 8] the
+ * return address. */
+INLINE int read_record(const struct walk *w, __u64 pair[2], __u64 fp)
+{
+	return (fp & 7) || fp < w->regs[REG_SP] || read_user(pair, 16, fp);
+}
+
+/* The guessed step by the frame record pair at fp. */
+INLINE int record_step(struct walk *w, const __u64 pair[2], __u64 fp)
+{
+	w->known = 0;
+	w->lazy = 0;
+	set_reg(w, REG_FP, pair[0]);
+	set_reg(w, REG_SP, fp + 16);
+#if defined(__TARGET_ARCH_arm64)
+	/* gcc puts the frame record at the bottom of the frame: then this is a lower bound only */
+	w->known &= ~(1u << REG_SP);
+#endif
+	w->pc = strip_pac(pair[1]);
+	w->flags = FRAME_RETURN | FRAME_GUESSED;
+	return STEP_FRAME;
+}
+
+/* A step from code that is known to keep the chain of frame records. */
+INLINE int frame_pointer_step(struct walk *w)
 {
 	__u64 fp, sp = w->regs[REG_SP], pair[2];
 	int err = get_reg(w, REG_FP, &fp);
 
 	if (err)
-		return stop(w, flags & FRAME_GUESSED ? STOP_NO_RULE : err);
+		return stop(w, err);
 	if (fp == 0)
 		return stop(w, STOP_ROOT);
 	if ((fp & 7) || fp < sp)
 		return stop(w, STOP_NO_RULE);
 	if (read_user(pair, sizeof(pair), fp))
-		return stop(w, flags & FRAME_GUESSED ? STOP_NO_RULE : STOP_MEMORY);
+		return stop(w, STOP_MEMORY);
 	pair[1] = strip_pac(pair[1]);
 	if (pair[1] == 0)
 		return stop(w, STOP_ROOT);
@@ -26,15 +49,29 @@ INLINE int frame_pointer_step(struct walk *w, __u32 flags)
 	w->lazy = 0;
 	set_reg(w, REG_FP, pair[0]);
 	set_reg(w, REG_SP, fp + 16);
-#if defined(__TARGET_ARCH_arm64)
-	/* gcc puts the frame record at the bottom of the frame: then this is a lower bound only */
-	if (flags & FRAME_GUESSED)
-		w->known &= ~(1u << REG_SP);
-#endif
 	w->pc = pair[1];
-	w->flags = FRAME_RETURN | flags;
+	w->flags = FRAME_RETURN;
 	return STEP_FRAME;
 }
+
+#if defined(__TARGET_ARCH_arm64)
+/* A step from a frame that was guessed, so that its stack pointer is not known: the chain goes on.
+ */
+INLINE int chain_step(struct walk *w)
+{
+	__u64 fp, pair[2];
+
+	if (get_reg(w, REG_FP, &fp))
+		return stop(w, STOP_NO_RULE);
+	if (fp == 0)
+		return stop(w, STOP_ROOT);
+	if (read_record(w, pair, fp))
+		return stop(w, STOP_NO_RULE);
+	if (strip_pac(pair[1]) == 0)
+		return stop(w, STOP_ROOT);
+	return record_step(w, pair, fp);
+}
+#endif
 
 #if defined(__TARGET_ARCH_x86)
 
@@ -142,7 +179,10 @@ INLINE int find_cfa(struct walk *w, const struct rule *r, __u64 *cfa)
 	return 0;
 }
 
-/* A step by a table's rule of the kinds that compute a CFA. */
+/*
+ * A step by a table's rule of the kinds that compute a CFA: STEP_GUESS if the register that it
+ * needs is lost.
+ */
 INLINE int cfa_step(struct walk *w, const struct rule *r)
 {
 	__u32 kept = 1u << REG_SP | 1u << REG_FP;
@@ -150,16 +190,21 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	int err = find_cfa(w, r, &cfa);
 
 #if defined(__TARGET_ARCH_arm64)
-	/* after a guessed step the stack pointer is not known, but the chain of frame pointers goes
-	 * on */
 	if (err == STOP_REGISTER && r->reg == REG_SP)
-		return frame_pointer_step(w, FRAME_GUESSED);
+		return chain_step(w);
 #endif
+	if (err == STOP_REGISTER)
+		return STEP_GUESS;
 	if (err)
 		return stop(w, err);
-	/* only a frame that nothing was called from yet may have pushed nothing */
+	/*
+	 * Only a frame that nothing was called from yet may have pushed nothing. A CFA that was
+	 * saved anywhere but below the frame pointer, where realigned stacks have it, may be on
+	 * another stack.
+	 */
 	if ((cfa < sp || (cfa == sp && (w->flags & FRAME_RETURN))) &&
-	    !(r->cfa == CFA_REG && r->offset2 == CFA_NOTE_OTHER_STACK))
+	    !(r->cfa == CFA_REG && r->offset2 == CFA_NOTE_OTHER_STACK) &&
+	    !(r->cfa == CFA_MEM && r->reg != REG_FP))
 		return stop(w, STOP_NO_PROGRESS);
 
 	if (r->ra == RA_REG && (err = get_reg(w, r->ra_offset, &ra)))

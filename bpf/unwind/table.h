@@ -10,7 +10,6 @@
 #define BLOCK_SEARCH_STEPS 4
 #define ROW_SEARCH_STEPS 6
 
-#define ROW_OFFSET(row) ((row) >> ROW_RULE_BITS)
 #define ROW_RULE(row) ((row) & ((1u << ROW_RULE_BITS) - 1))
 
 /*

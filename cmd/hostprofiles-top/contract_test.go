@@ -83,6 +83,19 @@ func (b *payload) location(name, frameType, file string, address uint64) int32 {
 	return int32(b.d.LocationTable().Len() - 1)
 }
 
+// attribute gives a location, or a sample, an attribute.
+func (b *payload) attribute(to pcommon.Int32Slice, key string, set func(pcommon.Value)) {
+	kv := b.d.AttributeTable().AppendEmpty()
+	kv.SetKeyStrindex(b.str(key))
+	set(kv.Value())
+	to.Append(int32(b.d.AttributeTable().Len() - 1))
+}
+
+// stopped gives the last sample's stacks a reason for which they end.
+func (b *payload) stopped(reason string) {
+	b.attribute(b.s.Samples().At(b.s.Samples().Len()-1).AttributeIndices(), stopreason.Attribute, func(v pcommon.Value) { v.SetStr(reason) })
+}
+
 // samples adds n of a stack, innermost first, spread over the profile's time.
 func (b *payload) samples(n int, stack ...int32) {
 	b.d.StackTable().AppendEmpty().LocationIndices().FromRaw(stack)
@@ -287,12 +300,15 @@ func TestSharesOfIncompleteStacks(t *testing.T) {
 	b := newPayload("web", time.Now(), 10)
 	b.samples(300, b.location("whole", "native", "/bin/web", 1))
 	b.samples(100, b.location("broken", "native", "/bin/web", 2))
-	kv := b.d.AttributeTable().AppendEmpty()
-	kv.SetKeyStrindex(b.str(stopreason.Attribute))
-	kv.Value().SetStr("no_rule")
-	b.s.Samples().At(1).AttributeIndices().Append(int32(b.d.AttributeTable().Len() - 1))
+	b.stopped("no_rule")
+	for _, reason := range stopreason.All() {
+		if reason.Complete { // whoever sends profiles may say it
+			b.samples(100, b.location("whole", "native", "/bin/web", 1))
+			b.stopped(reason.Name)
+		}
+	}
 	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
-	require.Contains(t, seen(t, client, ""), "  incomplete 25.0%")
+	require.Contains(t, seen(t, client, ""), "  incomplete 14.3%") // one of seven hundred
 	require.Contains(t, seen(t, client, "pnone\r"), "  incomplete -")
 	require.NotContains(t, seen(t, client, ""), "truncated", "a marker is no function")
 	reason, _ := stopreason.Of("no_rule")
@@ -300,6 +316,81 @@ func TestSharesOfIncompleteStacks(t *testing.T) {
 	around := seen(t, client, "j\r")
 	require.Contains(t, around, "AROUND broken")
 	require.Contains(t, around, "[truncated: no_rule]")
+}
+
+// TestManyIncompleteStacks shows that the server says how many processes it does not list.
+func TestManyIncompleteStacks(t *testing.T) {
+	e, client := startExporter(t)
+	now := time.Now()
+	for i := range 130 {
+		b := newPayload(fmt.Sprintf("process%03d", i), now, 10)
+		b.samples(200-i, b.location("broken", "native", "/bin/web", 2))
+		b.stopped("no_rule")
+		require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	}
+	screen := seen(t, client, "iG")
+	require.Contains(t, screen, "  +30 more, with fewer samples")
+	require.NotContains(t, screen, "process100")
+}
+
+// TestSamplesWithoutFrames shows that they are samples: -once prints what there is, and blames no filter.
+func TestSamplesWithoutFrames(t *testing.T) {
+	e, client := startExporter(t)
+	b := newPayload("wine", time.Now(), 10)
+	b.samples(40)
+	b.stopped("abi")
+	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	once := func(r live.Request) (out, say string, err error) {
+		var o, s strings.Builder
+		r.Window, r.Order = time.Minute, "self"
+		p := printer{client: client, settings: settings{once: true, rows: 5, request: r}, out: &o, say: &s, utf8: true}
+		err = p.run(t.Context())
+		return o.String(), s.String(), err
+	}
+	wine, other := api.Filter{Key: live.KeyProcess, Value: "wine"}, api.Filter{Key: live.KeyThread, Value: "nobody"}
+	out, say, err := once(live.Request{Filters: []api.Filter{wine}})
+	require.NoError(t, err)
+	require.Empty(t, say)
+	require.Contains(t, out, "40 samples")
+	require.Contains(t, out, "None of these samples has a frame.")
+	require.Contains(t, seen(t, client, ""), "None of these samples has a frame.")
+	_, say, err = once(live.Request{Filters: []api.Filter{wine, other}})
+	require.EqualError(t, err, errNothingSelected.Error())
+	require.Contains(t, say, "nobody")
+	require.NotContains(t, say, "wine")
+	_, say, err = once(live.Request{Filters: []api.Filter{wine}, Search: "main"})
+	require.EqualError(t, err, errNothingSelected.Error())
+	require.Contains(t, say, "main")
+	require.NotContains(t, say, "wine")
+}
+
+// TestFunctionsWithoutNames shows that stripped functions are rows of their own, with all of their addresses, and that only code of
+// which nobody knows in which function it is makes one row a file.
+func TestFunctionsWithoutNames(t *testing.T) {
+	e, client := startExporter(t)
+	b := newPayload("web", time.Now(), 10)
+	main := b.location("main", "native", "/bin/web", 1)
+	for i, start := range []int64{0x1000, 0x1000, 0x1000, 0x2000, 0, 0} { // of the function; 0: it is not known
+		l := b.location("", "native", "/lib/libstripped.so", uint64(0x1010+16*i))
+		if start != 0 {
+			b.attribute(b.d.LocationTable().At(int(l)).AttributeIndices(), "hostprofiles.function.address", func(v pcommon.Value) { v.SetInt(start) })
+		}
+		b.samples(10, l, main)
+	}
+	require.NoError(t, e.ConsumeProfiles(t.Context(), b.p))
+	rows := func(apart bool) map[text.Safe]int64 {
+		d, err := live.Fetch(t.Context(), client, live.Request{Window: time.Minute, Order: "self", Apart: apart})
+		require.NoError(t, err)
+		out := map[text.Safe]int64{}
+		for _, f := range d.Functions {
+			out[f.Name] = f.Self
+		}
+		return out
+	}
+	require.Equal(t, map[text.Safe]int64{"main": 0, "libstripped.so+0x1000": 30, "libstripped.so+0x2000": 10, "libstripped.so (no symbols)": 20}, rows(false))
+	require.Equal(t, map[text.Safe]int64{"main": 0, "libstripped.so+0x1000": 30, "libstripped.so+0x2000": 10, "libstripped.so+0x1050": 10,
+		"libstripped.so+0x1060": 10}, rows(true))
+	require.Contains(t, seen(t, client, ""), "libstripped.so+0x1000")
 }
 
 // TestReceiversAtFault shows that what a receiver says is wrong is seen with profiles and without, and how old it is.

@@ -65,7 +65,7 @@ func (p *printer) run(ctx context.Context) error {
 				break
 			}
 			known = d.Generation
-			if p.once && len(d.Functions) == 0 {
+			if p.once && d.Nothing(p.request) {
 				why, err = append(why, p.nothing(ctx, d)...), errNothingSelected
 				break
 			}

@@ -131,22 +131,40 @@ func (t *terminal) restore() {
 	t.release(t.screen.Fini)
 }
 
-// release has fn give the terminal back. The library waits then for its reader, which waits for whoever takes what it has read:
-// so what is still being typed is dropped.
+// settled is how long nothing may have come from the terminal until what was typed before is taken to be read.
+const settled = 50 * time.Millisecond
+
+// release has fn give the terminal back. The library waits then for its reader, which waits for whoever takes what it has read, and
+// nobody does so any more: so what is still being typed is dropped before.
 func (t *terminal) release(fn func()) {
 	done := make(chan struct{})
-	defer close(done)
 	go func() {
-		for {
-			select {
-			case <-t.events:
-			case <-done:
+		defer close(done)
+		t.in.quiet()
+	}()
+	quiet := time.NewTimer(settled)
+	defer quiet.Stop()
+	for read := false; ; {
+		select {
+		case _, ok := <-t.events:
+			if !ok { // the library has ended by itself
+				if !read {
+					<-done
+				}
+				fn()
+				return
+			}
+			quiet.Reset(settled)
+		case <-done:
+			done, read = nil, true
+			quiet.Reset(settled)
+		case <-quiet.C:
+			if read {
+				fn()
 				return
 			}
 		}
-	}()
-	t.in.quiet()
-	fn()
+	}
 }
 
 // event turns what the terminal says into a message.

@@ -17,6 +17,8 @@ type statusAnswer struct {
 	Payloads   payloadsAnswer     `json:"payloads"`
 	Receivers  []receiverAnswer   `json:"receivers"`
 	Incomplete []incompleteAnswer `json:"incomplete"`
+	// IncompleteMore have fewer samples than those.
+	IncompleteMore int `json:"incomplete_more"`
 }
 
 type windowAnswer struct {
@@ -109,19 +111,20 @@ type functionsAnswer struct {
 	Line       []int64  `json:"line"`
 	Type       []string `json:"type"`
 	Mapping    []string `json:"mapping"`
+	Part       []bool   `json:"part"`
 	Match      []bool   `json:"match"`
 }
 
 func newFunctionsAnswer() functionsAnswer {
 	return functionsAnswer{Key: []string{}, Name: []string{}, SystemName: []string{}, File: []string{}, Line: []int64{}, Type: []string{},
-		Mapping: []string{}, Match: []bool{}}
+		Mapping: []string{}, Part: []bool{}, Match: []bool{}}
 }
 
 func (a *functionsAnswer) add(f *store.Function, match bool) {
 	a.Key, a.Name = append(a.Key, f.Key), append(a.Name, f.Name)
 	a.SystemName, a.File = append(a.SystemName, f.SystemName), append(a.File, f.File)
 	a.Line, a.Type = append(a.Line, f.StartLine), append(a.Type, f.FrameType)
-	a.Mapping, a.Match = append(a.Mapping, f.Mapping), append(a.Match, match)
+	a.Mapping, a.Part, a.Match = append(a.Mapping, f.Mapping), append(a.Part, f.Part), append(a.Match, match)
 }
 
 type flameAnswer struct {

@@ -76,6 +76,8 @@ type request struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	snapshot *store.Snapshot
+	patient  bool     // it waits for memory
+	done     []func() // to be called at its end
 }
 
 // reply is an answer that was not sent yet.
@@ -115,7 +117,7 @@ func (a *api) answer(fn func(*request) error) http.HandlerFunc {
 		working := sync.OnceFunc(func() { <-a.work })
 		defer working()
 		out := &reply{header: http.Header{}, status: http.StatusOK}
-		if err := a.ask(out, r, fn); err != nil {
+		if err := a.ask(out, r, false, fn); err != nil {
 			out = &reply{header: http.Header{}}
 			fail(out, err)
 		}
@@ -141,14 +143,14 @@ func (a *api) download(fn func(*request) error) http.HandlerFunc {
 		case <-r.Context().Done():
 			return
 		}
-		if err := a.ask(w, r, fn); err != nil {
+		if err := a.ask(w, r, true, fn); err != nil {
 			fail(w, err)
 		}
 	}
 }
 
 // ask has fn work on what is held now. After an error nothing was written.
-func (a *api) ask(w http.ResponseWriter, r *http.Request, fn func(*request) error) error {
+func (a *api) ask(w http.ResponseWriter, r *http.Request, patient bool, fn func(*request) error) error {
 	if len(r.URL.RawQuery) > maxParameters {
 		return &failure{http.StatusRequestURITooLong, "the query string is too long"}
 	}
@@ -164,7 +166,36 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, fn func(*request) erro
 	now := a.e.now()
 	s := a.e.store.Snapshot(now)
 	a.e.trees.forget(s.Serial)
-	return fn(&request{params: &params{values: values, now: now}, api: a, w: w, r: r, snapshot: s})
+	q := &request{params: &params{values: values, now: now}, api: a, w: w, r: r, snapshot: s, patient: patient}
+	defer q.end()
+	return fn(q)
+}
+
+// end gives the memory back that the answer has taken.
+func (q *request) end() {
+	for _, done := range q.done {
+		done()
+	}
+}
+
+// take takes memory for the answer, up to most bytes.
+func (q *request) take(most int) int {
+	n := q.api.e.trees.take(most, most)
+	q.done = append(q.done, func() { q.api.e.trees.give(n) })
+	return n
+}
+
+// takeAll takes n bytes of those that the window leaves, beside what the answer uses already. It waits for other answers, and refuses
+// what is too much.
+func (q *request) takeAll(n, own int) error {
+	memory := q.api.e.config.MemoryMiB << 20
+	most := memory - memory/pendingShare - q.snapshot.Window().Bytes
+	if !q.api.e.trees.takeAll(n, own, most) {
+		return &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("this would take some %d MiB, and memory_mib leaves %d: "+
+			"choose a shorter range (seconds=60), a filter, or timestamps=0", n>>20, most>>20)}
+	}
+	q.done = append(q.done, func() { q.api.e.trees.give(n) })
+	return nil
 }
 
 // fail answers with an error.
@@ -207,7 +238,9 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 		out.Types = append(out.Types, typeAnswer{ID: t.ID, SampleType: t.SampleType, SampleUnit: t.SampleUnit, PeriodType: t.PeriodType,
 			PeriodUnit: t.PeriodUnit, Period: t.Period, Samples: t.Samples})
 	}
-	for _, i := range s.Incomplete(maxIncomplete) {
+	incomplete, more := s.Incomplete(maxIncomplete)
+	out.IncompleteMore = more
+	for _, i := range incomplete {
 		out.Incomplete = append(out.Incomplete, incompleteAnswer(i))
 	}
 	a.e.mu.Lock()
@@ -261,10 +294,11 @@ func (q *request) tree() (*store.Tree, store.Query, error) {
 	if err := q.bad(); err != nil {
 		return nil, query, err
 	}
-	t, ok := q.api.e.trees.get(q.snapshot, query)
+	t, done, ok := q.api.e.trees.get(q.snapshot, query, q.patient)
 	if !ok {
 		return nil, query, errNoProfiles()
 	}
+	q.done = append(q.done, done)
 	return t, query, nil
 }
 
@@ -276,11 +310,13 @@ func flamegraph(q *request) error {
 		return err
 	}
 	ok := true
+	drawn := q.take(store.DrawnBytes(view.MaxNodes))
+	view.MaxNodes = min(view.MaxNodes, store.Drawable(drawn))
 	switch kind {
 	case "callers":
-		t, ok = t.Callers(q.values.Get("function"), view.MaxNodes)
+		t, ok = t.Callers(q.values.Get("function"), view.MaxNodes, q.take(t.Bytes()+t.ViewBytes()))
 	case "callees":
-		t, ok = t.Callees(q.values.Get("function"))
+		t, ok = t.Callees(q.values.Get("function"), q.take(2*(t.Bytes()+t.ViewBytes())))
 	}
 	if !ok {
 		return &failure{http.StatusNotFound, "the function is not in this selection"}

@@ -27,7 +27,7 @@ type flameExporter struct {
 	info   component.BuildInfo
 	now    func() time.Time
 	store  *store.Store
-	trees  treeCache
+	trees  *treeCache
 
 	server *http.Server   // nil without Start
 	served sync.WaitGroup // the goroutine that serves
@@ -38,9 +38,11 @@ type flameExporter struct {
 }
 
 func newFlameExporter(cfg *Config, set component.TelemetrySettings, info component.BuildInfo, now func() time.Time) *flameExporter {
+	memory := cfg.MemoryMiB << 20
+	data := store.New(store.Options{Window: cfg.Window, Bytes: memory})
 	return &flameExporter{
 		config: cfg, set: set, info: info, now: now, reports: map[string]*health.Report{},
-		store: store.New(store.Options{Window: cfg.Window, Bytes: cfg.MemoryMiB << 20}),
+		store: data, trees: newTreeCache(memory - memory/pendingShare - data.Held()),
 	}
 }
 

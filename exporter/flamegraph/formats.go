@@ -3,7 +3,6 @@ package flamegraph
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
@@ -107,6 +106,9 @@ func speedscopeDownload(q *request) error {
 	if err != nil {
 		return err
 	}
+	if err := q.takeAll(speedscopeBytes(t), t.Bytes()+t.ViewBytes()); err != nil {
+		return err
+	}
 	d := t.Describe()
 	file := speedscopeFile{Schema: "https://www.speedscope.app/file-format-schema.json", Exporter: "hostprofiles " + q.api.e.info.Version,
 		Name: t.Info.ID}
@@ -135,6 +137,14 @@ func speedscopeDownload(q *request) error {
 	return nil
 }
 
+// speedscopeBytes is about the memory that the file takes, its text included: each stack has all of its frames.
+func speedscopeBytes(t *store.Tree) int {
+	const perStack, perFrame = 150, 4 + 3*8 // the text is written into a buffer that grows
+	n := 0
+	t.Stacks(func(path []int32, _ int64) { n += perStack + perFrame*len(path) })
+	return n
+}
+
 // speedscopeUnit says by what to multiply values for a unit that speedscope knows.
 func speedscopeUnit(t store.TypeInfo) (scale float64, unit string) {
 	if t.SampleUnit == "count" && t.PeriodUnit == "nanoseconds" && t.Period > 0 {
@@ -153,10 +163,8 @@ func (q *request) export(x store.Export) (p pprofile.Profiles, err error) {
 	if err := q.bad(); err != nil {
 		return p, err
 	}
-	memory := q.api.e.config.MemoryMiB << 20
-	if n, most := q.snapshot.ExportBytes(x), memory-memory/pendingShare-q.snapshot.Window().Bytes; n > most {
-		return p, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("this would take some %d MiB, and memory_mib leaves %d: "+
-			"choose a shorter range (seconds=60), a filter, or timestamps=0", n>>20, most>>20)}
+	if err := q.takeAll(q.snapshot.ExportBytes(x), 0); err != nil {
+		return p, err
 	}
 	p, ok := q.snapshot.Export(x)
 	if !ok {

@@ -20,7 +20,7 @@ func TestVerifierBudget(t *testing.T) {
 	_ = rlimit.RemoveMemlock() // needed before 5.11 only
 	processed := regexp.MustCompile(`processed (\d+) insns`)
 	for _, v := range []Variant{VariantLoop, VariantTail} {
-		spec, _, err := loadSpec(v)
+		spec, err := readSpec(v)
 		if err != nil {
 			t.Fatal(err)
 		}

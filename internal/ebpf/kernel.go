@@ -7,17 +7,11 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
-	"reflect"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
-
-	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 )
 
 var errTooBig = unix.E2BIG
@@ -69,138 +63,6 @@ type Kernel struct {
 	Tables    *Tables
 	Processes *Processes
 	fixed     int // bytes of maps that don't grow
-
-	withoutGuesses bool // see withoutGuesses
-}
-
-// Load verifies and loads the programs and creates the maps.
-func Load(log *zap.Logger, o Options) (*Kernel, error) {
-	// Needed before 5.11 only; later kernels charge maps to the memory cgroup. Failing is not an error there.
-	if err := rlimit.RemoveMemlock(); err != nil {
-		log.Debug("raising the memlock limit", zap.Error(err))
-	}
-	k, err := load(log, o, false)
-	if o.Variant == VariantAuto && rejects(err) {
-		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
-		o.Variant = VariantTail
-		k, err = load(log, o, false)
-	}
-	if rejects(err) {
-		if without, withoutErr := load(log, o, true); withoutErr == nil {
-			log.Warn("the kernel's verifier refuses the search for callers of code without unwind information: only the simplest of"+
-				" its frames are passed, and stacks end there", zap.Error(err))
-			return without, nil
-		}
-	}
-	return k, err
-}
-
-// rejects tells whether an error is a verdict of the verifier's.
-func rejects(err error) bool {
-	var rejected *ebpf.VerifierError
-	return errors.As(err, &rejected) && !errors.Is(err, unix.EPERM)
-}
-
-// walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: a kernel whose
-// verifier refuses them does without.
-func walkPrograms() []string {
-	return []string{
-		abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess", abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search",
-	}
-}
-
-// withoutGuesses puts programs that do nothing, and that nothing calls, in the place of those that guess; false if there are none.
-func withoutGuesses(spec *ebpf.CollectionSpec) (some bool) {
-	for _, name := range walkPrograms()[1:] {
-		if p := spec.Programs[name]; p != nil {
-			some = true
-			p.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
-		}
-	}
-	return some
-}
-
-func load(log *zap.Logger, o Options, noGuesses bool) (*Kernel, error) {
-	spec, variant, err := loadSpec(o.Variant)
-	if err != nil {
-		return nil, err
-	}
-	if noGuesses && !withoutGuesses(spec) {
-		return nil, fmt.Errorf("%w: there is nothing to leave out", errors.ErrUnsupported)
-	}
-	if err := resize(spec, o); err != nil {
-		return nil, err
-	}
-	inner := spec.Maps["slabs"].InnerMap.Copy()
-	objects := newObjects(variant)
-	if err := spec.LoadAndAssign(objects, nil); err != nil {
-		return nil, explain(err)
-	}
-	k := &Kernel{log: log, variant: variant, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{},
-		withoutGuesses: noGuesses}
-	k.assign(reflect.ValueOf(objects).Elem())
-	if err := k.open(inner, o); err != nil {
-		k.Close()
-		return nil, err
-	}
-	return k, nil
-}
-
-// newObjects holds a variant's programs and maps. Its global variables are left out: the library maps those that are asked
-// for into memory, until the garbage collector finds them unused, and as long the kernel keeps them.
-func newObjects(v Variant) any {
-	if v == VariantLoop {
-		return &struct {
-			abi.LoopPrograms
-			abi.LoopMaps
-		}{}
-	}
-	return &struct {
-		abi.TailPrograms
-		abi.TailMaps
-	}{}
-}
-
-// assign takes programs and maps out of a struct that bpf2go has generated; their names in C are its fields' tags.
-func (k *Kernel) assign(objects reflect.Value) {
-	for i := range objects.NumField() {
-		name := objects.Type().Field(i).Tag.Get("ebpf")
-		switch o := objects.Field(i).Interface().(type) {
-		case *ebpf.Map:
-			k.maps[name] = o
-		case *ebpf.Program:
-			k.programs[name] = o
-			if name == "on_cpu" {
-				k.onCPU = o
-			}
-		default:
-			k.assign(objects.Field(i))
-		}
-	}
-}
-
-func loadSpec(v Variant) (*ebpf.CollectionSpec, Variant, error) {
-	if v == VariantAuto {
-		v = VariantLoop
-		// bpf_loop and bpf_task_pt_regs came with 5.17 and 5.15
-		if err := features.HaveProgramHelper(ebpf.PerfEvent, asm.FnLoop); err != nil {
-			if !errors.Is(err, ebpf.ErrNotSupported) {
-				return nil, v, explain(err)
-			}
-			v = VariantTail
-		}
-	}
-	var spec *ebpf.CollectionSpec
-	var err error
-	if v == VariantLoop {
-		spec, err = abi.LoadLoop()
-	} else {
-		spec, err = abi.LoadTail()
-	}
-	if err != nil {
-		return nil, v, fmt.Errorf("reading the BPF object: %w", err)
-	}
-	return spec, v, nil
 }
 
 // resize sets what C leaves to user space: map sizes by CPUs and budget, and constants.
@@ -245,7 +107,8 @@ func ringBytes(cpus, budget int) int {
 	return 1 << (bits.Len(uint(want)) - 1)
 }
 
-func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
+// open makes the maps usable; guesses: the programs that guess are there.
+func (k *Kernel) open(inner *ebpf.MapSpec, o Options, guesses bool) (err error) {
 	if k.counters, err = arrayMemory[counters](k.maps["cpu_counters"]); err != nil {
 		return err
 	}
@@ -269,10 +132,7 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options) (err error) {
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
-		for place, name := range walkPrograms() {
-			if k.withoutGuesses && name != "on_cpu_next" {
-				continue
-			}
+		for place, name := range walkPrograms(guesses) {
 			if err := next.Put(uint32(place), k.programs[name]); err != nil {
 				return fmt.Errorf("chaining the walk's programs: %w", err)
 			}

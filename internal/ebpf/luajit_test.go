@@ -1,9 +1,7 @@
 package ebpf
 
 import (
-	"bufio"
 	"debug/elf"
-
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -45,19 +43,7 @@ func startLua(t *testing.T, script string) (pid int, path string) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "-e", script)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := bufio.NewReader(pipe).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid, path
+	return startAndWait(t, exec.Command(path, "-e", script)), path
 }
 
 // TestLuaJIT samples code that keeps no frame pointer and has no unwind information: no sample is lost, and 95 of 100 stacks reach

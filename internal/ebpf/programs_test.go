@@ -1,24 +1,19 @@
 package ebpf
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"go.uber.org/zap/zaptest"
-	"golang.org/x/sys/unix"
 )
 
 // TestNewPrograms tells of a program once.
 func TestNewPrograms(t *testing.T) {
+	needsBPF(t)
 	load := func() {
 		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Name: "hp_test", Type: ebpf.SocketFilter, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
 		})
-		if errors.Is(err, unix.EPERM) {
-			t.Skip("not supported: loading BPF programs needs root")
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,28 +31,32 @@ func TestNewPrograms(t *testing.T) {
 	}
 }
 
-// TestWithoutGuesses loads what a kernel gets whose verifier refuses the programs that guess. The newer variant has none.
-func TestWithoutGuesses(t *testing.T) {
-	o := Options{MaxFrames: 128, MemoryBytes: 64 << 20, Variant: VariantTail}
-	k, err := load(zaptest.NewLogger(t), o, true)
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("not supported: loading BPF programs needs root")
+// TestProgramSizes has a program of a known number of instructions, each of which takes some bytes.
+func TestProgramSizes(t *testing.T) {
+	needsBPF(t)
+	const n = 1000
+	code := asm.Instructions{asm.Mov.Imm(asm.R0, 1)}
+	for range n {
+		code = append(code, asm.Mul.Imm(asm.R0, 3))
 	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "hp_sized", Type: ebpf.SocketFilter, Instructions: append(code, asm.Return()), License: "GPL"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for place, name := range walkPrograms() {
-		var id uint32
-		err := k.maps["walk_programs"].Lookup(uint32(place), &id)
-		if there := err == nil; there != (name == "on_cpu_next") {
-			t.Errorf("%s: %v", name, err)
-		}
+	info, err := p.Info()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := k.Close(); err != nil {
+	addrs, ok := info.JitedKsymAddrs()
+	if !ok {
+		t.Skip("not supported: the kernel tells no addresses")
+	}
+	lengths, _ := info.JitedFuncLens()
+	size := ProgramSizes()[uint64(addrs[0])]
+	if size != lengths[0] || size < 3*n || size > 16*n {
+		t.Errorf("%d bytes, want %d", size, lengths[0])
+	}
+	if err := p.Close(); err != nil {
 		t.Error(err)
-	}
-	o.Variant = VariantLoop
-	if k, err := load(zaptest.NewLogger(t), o, true); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(k, err)
 	}
 }

@@ -91,7 +91,12 @@ func startProgram(t testing.TB, source string) (pid int) {
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(bin)
+	return startAndWait(t, exec.Command(bin))
+}
+
+// startAndWait runs a program until the test ends; it waits for a line of output.
+func startAndWait(t testing.TB, cmd *exec.Cmd) (pid int) {
+	t.Helper()
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

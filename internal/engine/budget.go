@@ -39,6 +39,7 @@ func (e *Engine) heapBytes() uint64 {
 	if e.kallsyms != nil {
 		n += uint64(e.kallsyms.Bytes())
 	}
+	n += e.kernelBytes()
 	return n
 }
 
@@ -52,6 +53,9 @@ func (e *Engine) keepBudget() {
 	if over() {
 		e.table.Shrink(e.table.Bytes() / 2) // it counts its evictions itself
 		e.forgetRemoved()
+	}
+	if over() {
+		e.dropKernelLines()
 	}
 	if over() { // what waits for symbols goes out without them
 		for _, r := range e.reports {

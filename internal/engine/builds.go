@@ -64,16 +64,27 @@ func (b *builds) symbols(ctx context.Context, path string, f *elffile.File) (*sy
 	return symbolize.New(f.Within(elffile.NewBudget(path, b.bytes)))
 }
 
-// acquire waits until nothing else that is large is built.
-func (b *builds) acquire(ctx context.Context) (release func(), err error) {
-	return acquire(ctx, b.large)
+// functions has names list the functions of the file f at path that its search table lacks. The error says which will not be
+// found.
+func (b *builds) functions(ctx context.Context, path string, f *elffile.File, names *symbolize.Symbolizer) error {
+	err := names.ListFunctions(f.Within(elffile.NewBudget(path, b.bytes/smallShare)))
+	var large *elffile.TooLargeError
+	if !errors.As(err, &large) {
+		return err
+	}
+	release, err := b.acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting to list the functions of %s: %w", path, errors.Join(large, err))
+	}
+	defer release()
+	return names.ListFunctions(f.Within(elffile.NewBudget(path, b.bytes)))
 }
 
-// acquire waits for the one thing that there is. One that hangs in a read is not waited for longer than its ctx.
-func acquire(ctx context.Context, one chan struct{}) (release func(), err error) {
+// acquire waits until nothing else that is large is built. One that hangs in a read is not waited for longer than its ctx.
+func (b *builds) acquire(ctx context.Context) (release func(), err error) {
 	worker.Waiting(ctx, func() {
 		select {
-		case one <- struct{}{}:
+		case b.large <- struct{}{}:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -81,7 +92,7 @@ func acquire(ctx context.Context, one chan struct{}) (release func(), err error)
 	if err != nil {
 		return nil, err
 	}
-	once := sync.OnceFunc(func() { <-one })
+	once := sync.OnceFunc(func() { <-b.large })
 	stop := context.AfterFunc(ctx, once)
 	return func() { stop(); once() }, nil
 }

@@ -219,11 +219,7 @@ func (e *Engine) open() (err error) {
 	if e.wake, err = ebpf.NewWaker(e.kernel, e.sideband); err != nil {
 		return fmt.Errorf("watching the rings: %w", err)
 	}
-	e.modules = map[string]*profile.Mapping{"": kernelMapping(kernelFile, "/sys/kernel/notes", nil)}
-	e.loadedModules = loadedModules{path: "/proc/modules"}
-	e.loadedModules.changed()
-	e.programs.New()
-	e.readKernelSymbols()
+	e.openKernelNames(runningKernel())
 	e.scanProcesses()
 	return nil
 }

@@ -38,10 +38,12 @@ type executable struct {
 	file     *source // for symbols; nil for the vdso
 	elf      *elffile.File
 	segments []unwind.Segment
+	shared   bool               // segments share pages of the file
 	mappings []*profile.Mapping // by segment
 	table    ebpf.TableRef
 	symbols  *executableSymbols
 	debug    *debugInfo
+	kernel   *kernelSource              // of the kernel or a module, which has no file
 	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
 }
 
@@ -70,7 +72,10 @@ func (s *source) Close() error {
 }
 
 // busy tells whether something is being read of the file, or is going to be.
-func (x *executable) busy() bool { return x.symbols.busy() || x.debug.busy() }
+func (x *executable) busy() bool { return x.symbols.busy() || x.debug.running }
+
+// waits tells whether lines of it are going to be read.
+func (x *executable) waits() bool { return len(x.debug.wanted) > 0 }
 
 func (s *source) open() bool { return s == nil || s.file.Load() != nil }
 
@@ -112,7 +117,7 @@ func (l *loaded) Close() error {
 
 // requestExecutable sees to it that x is read, and tells whether that is under way and worth waiting for.
 func (e *Engine) requestExecutable(x *process.Executable[*executable]) bool {
-	if e.executables.StartOpening(x) {
+	if e.executables.StartOpening(x) || e.executables.StartChecking(x) {
 		e.load(x)
 	}
 	return x.State() == process.Opening
@@ -191,7 +196,8 @@ func ready(x *process.Executable[*executable]) bool {
 // closed tells whether x is ready, and its file was let go.
 func closed(x *process.Executable[*executable]) bool { return ready(x) && !x.Payload.file.open() }
 
-// letGo closes the files of executables that nothing maps any more, as soon as no symbols are being read of them.
+// letGo closes the files of executables that nothing maps any more, as soon as no symbols are being read of them,
+// nor lines going to be before long.
 func (e *Engine) letGo() {
 	for _, x := range e.executables.TakeIdle() {
 		e.idle[x] = struct{}{}
@@ -200,7 +206,7 @@ func (e *Engine) letGo() {
 		switch {
 		case x.Mapped() || !ready(x) || x.Payload.file == nil || closed(x):
 			delete(e.idle, x)
-		case !x.Payload.busy():
+		case !x.Payload.busy() && !(x.Payload.waits() && e.lines.cpu.left > 0):
 			delete(e.idle, x)
 			e.closeFile(x)
 		}
@@ -286,6 +292,9 @@ func (e *Engine) closeExecutables() {
 		e.closer.closeSource(x.file)
 	}
 	clear(e.withFile)
+	for _, o := range e.kernelByMapping {
+		e.forgetDebug(o.payload)
+	}
 }
 
 // opener opens mapped files.
@@ -352,7 +361,7 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", l.path, err)
 	}
-	x := &executable{elf: elf, segments: elf.Segments, symbols: newExecutableSymbols(), debug: newDebugInfo()}
+	x := &executable{elf: elf, segments: elf.Segments, shared: unwind.SharePages(elf.Segments, uint64(pageSize)), symbols: newExecutableSymbols(), debug: newDebugInfo()}
 	out := &loaded{executable: x, tables: l.tables}
 	l.describe(x, elf)
 	// What one source lacks, the others may have.

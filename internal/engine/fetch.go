@@ -57,6 +57,7 @@ type fetches struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
+	named  bool // that the cache cannot be used
 }
 
 // fetched is the end of a download.
@@ -92,15 +93,15 @@ func (f *fetches) count(s *Stats) {
 	s.DebuginfodBytes = uint64(c.CacheBytes)
 }
 
-// start has a file downloaded, and tells whether w will hear of it.
-func (f *fetches) start(id string, w wanting) bool {
+// start has a file downloaded for w, unless there are no servers or too many files are waited for.
+func (f *fetches) start(id string, w wanting) {
 	waiting, known := f.under[id]
 	if f.client == nil || !known && len(f.under) >= maxFetches {
-		return false
+		return
 	}
 	f.under[id] = append(waiting, w)
 	if known {
-		return true
+		return
 	}
 	f.all.Go(func() {
 		file, err := f.client.Debuginfo(f.ctx, id)
@@ -109,7 +110,6 @@ func (f *fetches) start(id string, w wanting) bool {
 		}
 		f.done <- fetched{id, err} // there is room for all
 	})
-	return true
 }
 
 // close ends all downloads.
@@ -125,8 +125,7 @@ func (f *fetches) close() {
 	}
 }
 
-// fetch has what is missing of an executable's debug information downloaded; if that is under way, or will not be, the
-// executable is left alone until then.
+// fetch has what is missing of an executable's debug information downloaded.
 func (e *Engine) fetch(w wanting, ids []string) {
 	for _, id := range ids {
 		e.fetches.start(id, w)
@@ -138,12 +137,16 @@ func (e *Engine) fetched(r fetched) {
 	waiting := e.fetches.under[r.id]
 	delete(e.fetches.under, r.id)
 	e.log.Debug("getting debug information from servers", zap.String("build_id", r.id), zap.Error(r.err))
+	if errors.Is(r.err, debuginfod.ErrCache) && !e.fetches.named {
+		e.fetches.named = true
+		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(r.err))
+	}
 	for _, w := range waiting {
 		d := w.payload.debug
 		switch {
 		case w.payload.symbols.evicted:
 		case r.err == nil:
-			d.retry = 0
+			d.retry, d.stale = 0, d.running
 			e.closeOpened(d)
 			w.payload.symbols.askAgain()
 		case errors.Is(r.err, debuginfod.ErrUnavailable):

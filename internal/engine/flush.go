@@ -43,7 +43,7 @@ func (e *Engine) beginFlush(now time.Time) {
 		e.began = now
 		return
 	}
-	e.startJITJobs(now.Add(jitPause)) // what was seen last is named too
+	e.startJITJobs(now, true)
 	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, unidentified: e.unidentified()})
 	e.builder, e.began = e.newBuilder(), now
 	e.startSymbolJobs()
@@ -106,7 +106,7 @@ func (e *Engine) payloads(r report) []profile.Payload {
 // resolve finds the lines of a location.
 func (e *Engine) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
 	if l.Type == profile.FrameKernel {
-		return e.kernelLines(dst, l.Address)
+		return e.kernelLines(dst, l)
 	}
 	if !e.cfg.Symbolize || l.Mapping == nil {
 		return dst

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -20,8 +22,14 @@ const (
 	// jitPause is how long a process is left alone between two looks at what it says of its code, and jitPatience how long at
 	// most if there was nothing.
 	jitPause, jitPatience = time.Second, 30 * time.Second
+	// jitFlushPause is how long a process is left alone whose code was seen since, when a report is made.
+	jitFlushPause = 250 * time.Millisecond
 	// jitTimeout bounds one look.
 	jitTimeout = 10 * time.Second
+	// Of a core's time names of JIT code take no more than this part, beyond what the first look at a large file takes.
+	jitCPUShare = 0.01
+	jitCredit   = 10 * time.Second // that may be used at once
+	jitDebt     = 2 * time.Second  // that one look may leave behind, at most
 	// jitAddresses bounds the addresses that are known of one process.
 	jitAddresses = 1 << 15
 	// jitMappings bounds the names of memory of one process; a process may make up as many as it likes.
@@ -34,16 +42,17 @@ const (
 // for as long as it does not write other code there.
 type jitCode struct {
 	st       *processState
-	mappings map[string]*profile.Mapping              // what profiles refer to, by the memory's name
+	mappings map[memory]*profile.Mapping              // what profiles refer to
 	known    *simplelru.LRU[unwind.Addr, *symbolized] // addresses that were seen
 	names    *jitNames                                // what it said; nil if nothing yet, or while a job has it
 	wanted   []unwind.Addr                            // not looked up yet
 	queued   bool
 	running  bool
-	after    time.Time // no job before
+	looked   time.Time // when the last job ended
 	pause    time.Duration
-	lines    int // bytes of lines in known
-	bytes    int // in jitter's sum
+	failed   string // what was wrong at the last look
+	lines    int    // bytes of lines in known
+	bytes    int    // in jitter's sum
 	gone     bool
 }
 
@@ -53,6 +62,7 @@ type jitter struct {
 	byMapping map[*profile.Mapping]*jitCode
 	recent    *simplelru.LRU[*jitCode, struct{}] // with names
 	bytes     int
+	cpu       allowance
 }
 
 func newJitter() jitter {
@@ -60,11 +70,13 @@ func newJitter() jitter {
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	return jitter{byMapping: map[*profile.Mapping]*jitCode{}, recent: lru}
+	return jitter{
+		byMapping: map[*profile.Mapping]*jitCode{}, recent: lru, cpu: newAllowance(jitCPUShare, jitCredit, jitDebt),
+	}
 }
 
 func newJITCode(st *processState) *jitCode {
-	c := &jitCode{st: st, mappings: map[string]*profile.Mapping{}}
+	c := &jitCode{st: st, mappings: map[memory]*profile.Mapping{}}
 	gone := func(_ unwind.Addr, s *symbolized) { c.lines -= textBytes(s.lines) }
 	var err error
 	if c.known, err = simplelru.NewLRU(jitAddresses, gone); err != nil {
@@ -95,19 +107,29 @@ func (c *jitCode) size() int {
 	return n
 }
 
-// memoryName is what stands for a mapping of no ELF file: the name that the process has given it, or the file's.
-func memoryName(m *process.MappedFile) string {
-	switch {
-	case m.File != nil:
-		name := process.Undeleted(m.File.Path)
-		if memfd, ok := strings.CutPrefix(name, "/memfd:"); ok {
-			return "memfd:" + memfd
-		}
-		return name
-	case m.Name == "":
-		return "[jit]"
+// memory is what tells mappings of no ELF file apart: their file's path, or the name that the process has given them.
+type memory struct{ path, name string }
+
+func memoryOf(m *process.MappedFile) memory {
+	if m.File != nil {
+		return memory{path: m.File.Path}
 	}
-	return m.Name
+	return memory{name: m.Name}
+}
+
+// unnamed stands for memory without a name, and for all whose names would be too many.
+const unnamed = "[jit]"
+
+// String is what stands for the mapping in profiles.
+func (m memory) String() string {
+	if m.path == "" {
+		return cmp.Or(m.name, unnamed)
+	}
+	name := process.Undeleted(m.path)
+	if memfd, ok := strings.CutPrefix(name, "/memfd:"); ok {
+		return "memfd:" + memfd
+	}
+	return name
 }
 
 // jitLocation is where a frame lies in code of no ELF file.
@@ -118,15 +140,15 @@ func (e *Engine) jitLocation(st *processState, m *process.MappedFile, addr unwin
 		st.jit = c
 		e.jit.account(c)
 	}
-	name := memoryName(m)
-	l.Mapping = c.mappings[name]
+	in := memoryOf(m)
+	l.Mapping = c.mappings[in]
 	if l.Mapping == nil {
 		if len(c.mappings) >= jitMappings {
-			name = "[jit]"
+			in = memory{}
 		}
-		if l.Mapping = c.mappings[name]; l.Mapping == nil {
-			l.Mapping = &profile.Mapping{File: name}
-			c.mappings[name] = l.Mapping
+		if l.Mapping = c.mappings[in]; l.Mapping == nil {
+			l.Mapping = &profile.Mapping{File: in.String()}
+			c.mappings[in] = l.Mapping
 			e.jit.byMapping[l.Mapping] = c
 		}
 	}
@@ -143,8 +165,10 @@ func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) {
 		e.count.SymbolHits++
 	} else {
 		e.count.SymbolMisses++
-		c.known.Add(a, &symbolized{})
-		c.wanted = append(c.wanted, a)
+		if len(c.wanted) < jitAddresses {
+			c.known.Add(a, &symbolized{})
+			c.wanted = append(c.wanted, a)
+		}
 	}
 	e.jit.enqueue(c)
 }
@@ -156,14 +180,15 @@ func (j *jitter) enqueue(c *jitCode) {
 	}
 }
 
-// startJITJobs has processes looked at whose code was sampled.
-func (e *Engine) startJITJobs(now time.Time) {
+// startJITJobs has processes looked at whose code was sampled. For a report that is about to be made, what was seen last is
+// looked up too, though the last look is not long ago.
+func (e *Engine) startJITJobs(now time.Time, report bool) {
 	waiting := e.jit.queue[:0]
 	for _, c := range e.jit.queue {
 		switch {
 		case c.gone:
 			c.queued = false
-		case now.Before(c.after):
+		case !c.due(now, report) || !e.jit.cpu.some(now):
 			waiting = append(waiting, c)
 		default:
 			c.queued = false
@@ -174,8 +199,19 @@ func (e *Engine) startJITJobs(now time.Time) {
 	e.jit.queue = waiting
 }
 
+// due tells whether it is time to look again.
+func (c *jitCode) due(now time.Time, report bool) bool {
+	pause := c.pause
+	if report && pause <= jitPause && len(c.wanted) > 0 {
+		pause = jitFlushPause
+	}
+	return now.Sub(c.looked) >= pause
+}
+
 func (e *Engine) startJITJob(c *jitCode) {
-	r := &jitReader{proc: e.proc, pid: c.st.p.PID, names: c.names, limit: int(e.debugLimits.jit), wanted: c.wanted, all: c.known.Keys()}
+	r := &jitReader{
+		proc: e.proc, pid: c.st.p.PID, names: c.names, limit: int(float64(e.debugLimits.jit) * jitFileShare), wanted: c.wanted, all: c.known.Keys(),
+	}
 	for _, m := range c.st.p.Mappings() {
 		if m.File == nil {
 			continue
@@ -192,7 +228,8 @@ func (e *Engine) startJITJob(c *jitCode) {
 	about.lines = true
 	e.jobs.submit(about, jitTimeout, func(ctx context.Context) (any, error) { return r.read(ctx) },
 		func(v any, err error) {
-			c.running = false
+			c.running, c.looked = false, time.Now()
+			e.jit.cpu.spend(r.cpu.soFar())
 			e.symbols.answered++
 			if len(c.wanted) > 0 {
 				e.jit.enqueue(c)
@@ -203,8 +240,7 @@ func (e *Engine) startJITJob(c *jitCode) {
 					c.known.Remove(a)
 				}
 				c.again(false)
-				e.count.SymbolErrors++
-				e.log.Debug("reading names of JIT code", zap.Uint32("pid", r.pid), zapError(err))
+				e.jitFailed(c, err)
 				e.keepJIT(c)
 				return
 			}
@@ -219,16 +255,23 @@ func (c *jitCode) again(some bool) {
 	} else {
 		c.pause = min(max(2*c.pause, jitPause), jitPatience)
 	}
-	c.after = time.Now().Add(c.pause)
+}
+
+// jitFailed tells what was wrong with a process's files, if it is not what was told last.
+func (e *Engine) jitFailed(c *jitCode, err error) {
+	if err == nil {
+		c.failed = ""
+	} else if text := err.Error(); text != c.failed {
+		c.failed = text
+		e.count.SymbolErrors++
+		e.log.Debug("reading names of JIT code", zap.Uint32("pid", c.st.p.PID), zapError(err))
+	}
 }
 
 // jitFound puts into the cache what a process says of its code.
 func (e *Engine) jitFound(c *jitCode, r *jitResult) {
 	c.again(r.names.some())
-	for _, f := range r.failed {
-		e.count.SymbolErrors++
-		e.log.Debug("reading names of JIT code", zap.Uint32("pid", c.st.p.PID), zapError(f))
-	}
+	e.jitFailed(c, errors.Join(r.failed...))
 	for i, a := range r.addresses {
 		if s, ok := c.known.Peek(a); ok {
 			c.lines += textBytes(r.found[i].lines) - textBytes(s.lines)
@@ -254,7 +297,7 @@ func (e *Engine) keepJIT(c *jitCode) {
 		}
 		// it is read again when its code is sampled
 		e.count.Evictions++
-		oldest.names = nil
+		oldest.names, oldest.pause = nil, jitPatience
 		oldest.known.Purge()
 		e.jit.account(oldest)
 	}

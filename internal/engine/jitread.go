@@ -68,9 +68,10 @@ type jitReader struct {
 	pid    uint32
 	dump   process.MmapInfo // of the mapping that reveals a jitdump; without a path there is none
 	names  *jitNames        // nil if nothing was read yet
-	limit  int              // bytes
+	limit  int              // bytes, for each file
 	wanted []unwind.Addr
 	all    []unwind.Addr // known ones too
+	cpu    cpuTime
 }
 
 // jitResult is a job's.
@@ -82,6 +83,7 @@ type jitResult struct {
 }
 
 func (r *jitReader) read(ctx context.Context) (*jitResult, error) {
+	defer r.cpu.start()()
 	out := &jitResult{names: r.names, addresses: r.wanted}
 	if out.names == nil {
 		out.names = &jitNames{}
@@ -148,10 +150,15 @@ func (r *jitReader) readMap(ctx context.Context, n *jitNames) (changed bool, err
 	return n.perfMap.Stats() != before, err
 }
 
+// jitUpdates is how many parts of a file one look reads, 4 MiB each; the next look goes on. Who writes files without end pays for
+// it with a part of what names may take, and does not keep others waiting.
+const jitUpdates = 16
+
 // update reads what was appended, and closes the file.
 func update(ctx context.Context, f *os.File, u updater) error {
 	id, err := identify(f)
-	for more := err == nil; more && ctx.Err() == nil; {
+	more := err == nil
+	for n := 0; more && n < jitUpdates && ctx.Err() == nil; n++ {
 		more, err = u.Update(f, id)
 	}
 	return errors.Join(err, f.Close())

@@ -16,47 +16,101 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/kallsyms"
-	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
-	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // kernelFile is what perf calls the kernel's own code.
 const kernelFile = "[kernel.kallsyms]"
 
-// kernelReload is how often modules and BPF programs are looked for, if addresses without a name were seen.
-const kernelReload = 30 * time.Second
+const (
+	// kernelReload is how often modules and BPF programs are looked for, if addresses without a name were seen.
+	kernelReload = 30 * time.Second
+	// kernelRetry is after how long reading the kernel's symbols is tried again that failed.
+	kernelRetry = 5 * time.Second
+	// kernelTimeout bounds it: the kernel writes the text for some 10 ms, for many seconds on a machine that is emulated or has no
+	// CPU left.
+	kernelTimeout = 2 * time.Minute
+	// kernelShare of a core is what reading them again takes while modules or BPF programs come and go, in the long run; kernelCredit may
+	// be used at once, for some dozen times.
+	kernelShare  = 0.01
+	kernelCredit = 500 * time.Millisecond
+)
 
 // kernelNames names kernel addresses.
 type kernelNames struct {
-	kallsyms      *kallsyms.Table
-	modules       map[string]*profile.Mapping // by module; "" is the kernel itself; nil has no build id
-	kernelMisses  bool
-	kernelRead    time.Time
+	kallsyms        *kallsyms.Table
+	kernelInfo      map[string]kernelInfo    // by module; "" is the kernel itself
+	kernelObjects   map[string]*kernelObject // those that were sampled
+	kernelByMapping map[*profile.Mapping]*kernelObject
+	kernelSerials   uint64 // given out
+
+	kernelMissed  map[uint64]struct{} // pages with addresses that no symbol covers
+	kernelMisses  bool                // there are such addresses, or may be
+	kernelNew     bool                // one was in another page than those before
+	kernelChanged bool                // modules are others than those that were read
+	kernelRead    time.Time           // when it was
+	kernelCPU     allowance           // for doing so again
 	kernelReading bool
 	kernelHidden  bool
 
 	programs      ebpf.Programs
+	programsPoll  uint64 // when they were looked at
+	programsStale bool   // some were loaded since the symbols were read: they may lie where others did
 	loadedModules loadedModules
+	files         kernelFiles
+}
+
+// kernelFiles are where the kernel says what it is made of.
+type kernelFiles struct {
+	symbols, modules, notes, sysModule string
+}
+
+func runningKernel() kernelFiles {
+	return kernelFiles{symbols: "/proc/kallsyms", modules: "/proc/modules", notes: "/sys/kernel/notes", sysModule: "/sys/module"}
 }
 
 // kernelRead is what a worker read.
 type kernelRead struct {
-	table   *kallsyms.Table
-	modules map[string]*profile.Mapping
+	table *kallsyms.Table
+	info  map[string]kernelInfo
 }
 
-// readKernelSymbols reads or rereads /proc/kallsyms.
+// openKernelNames begins to find out what the kernel's addresses are.
+func (e *Engine) openKernelNames(files kernelFiles) {
+	e.kernelNames = kernelNames{
+		files:           files,
+		kernelInfo:      map[string]kernelInfo{"": {mapping: kernelMapping(kernelFile, files.notes)}},
+		kernelObjects:   map[string]*kernelObject{},
+		kernelByMapping: map[*profile.Mapping]*kernelObject{},
+		kernelMissed:    map[uint64]struct{}{},
+		loadedModules:   loadedModules{path: files.modules},
+		kernelCPU:       newAllowance(kernelShare, kernelCredit, kernelCredit),
+	}
+	e.loadedModules.changed()
+	e.readKernelSymbols()
+}
+
+// readKernelSymbols reads or rereads /proc/kallsyms. Reports wait for it, as for other symbols.
 func (e *Engine) readKernelSymbols() {
 	if e.kernelReading {
 		return
 	}
 	e.kernelReading = true
-	e.kernelMisses = false
-	old, known := e.kallsyms, e.modules
-	e.jobs.submit(aboutSelf(kernelSerial, "kernel symbols"), procTimeout*5,
-		func(context.Context) (any, error) { return readKernel(old, known) },
+	e.kernelMisses, e.kernelChanged = false, false
+	e.programs.New() // those are read
+	e.symbols.asked++
+	old, files, cpu := e.kallsyms, e.files, &cpuTime{}
+	e.jobs.submit(aboutSelf(kernelSerial, "kernel symbols"), kernelTimeout,
+		func(context.Context) (any, error) {
+			defer cpu.start()()
+			return files.read(old)
+		},
 		func(v any, err error) {
-			e.kernelReading, e.kernelRead = false, time.Now()
+			e.symbols.answered++
+			if old != nil {
+				e.kernelCPU.spend(cpu.soFar())
+			}
+			now := time.Now()
+			e.kernelReading, e.kernelRead = false, now
 			if errors.Is(err, kallsyms.ErrHidden) {
 				if e.kernelHidden {
 					return // said already; it may change
@@ -67,12 +121,16 @@ func (e *Engine) readKernelSymbols() {
 				return
 			}
 			if err != nil {
+				e.kernelMisses = true // what was to be found out is still not known
 				e.log.Warn("reading kernel symbols", zap.Error(err))
 				return
 			}
 			e.kernelHidden = false
 			r := v.(kernelRead)
-			e.kallsyms, e.modules = r.table, r.modules
+			e.kallsyms = r.table
+			e.kernelIs(r.info, now)
+			e.programsStale = false
+			clear(e.kernelMissed)
 			if old == nil {
 				e.giver.made(kernelGarbage)
 			}
@@ -86,64 +144,110 @@ const (
 	trimSerial
 )
 
-func readKernel(old *kallsyms.Table, known map[string]*profile.Mapping) (any, error) {
-	symbols, err := os.Open("/proc/kallsyms")
+// read reads all; of old, if it is not nil, what can't have changed is kept.
+func (k kernelFiles) read(old *kallsyms.Table) (any, error) {
+	symbols, err := os.Open(k.symbols)
 	if err != nil {
 		return nil, fmt.Errorf("reading kernel symbols: %w", err)
 	}
 	defer symbols.Close()
 	var modules io.Reader // a kernel without modules has no such file
-	if f, err := os.Open("/proc/modules"); err == nil {
+	if f, err := os.Open(k.modules); err == nil {
 		defer f.Close()
 		modules = f
 	}
-	r := kernelRead{modules: map[string]*profile.Mapping{}}
+	r := kernelRead{info: map[string]kernelInfo{}}
 	if old != nil {
 		r.table, err = old.Reload(symbols, modules)
 	} else {
 		r.table, err = kallsyms.Parse(symbols, modules)
 	}
 	if errors.Is(err, kallsyms.ErrChanged) {
-		return readKernel(nil, known) // a kexec or live patch: from scratch
+		return k.read(nil) // a kexec or live patch: from scratch
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.modules[""] = kernelMapping(kernelFile, "/sys/kernel/notes", known[""])
-	notes, _ := filepath.Glob("/sys/module/*/notes/.note.gnu.build-id") // the pattern is well formed
-	for _, path := range notes {
-		name := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		r.modules[name] = kernelMapping("["+name+"]", path, known[name])
+	r.table = r.table.WithSizes(ebpf.ProgramSizes())
+	r.info[""] = kernelInfo{kernelMapping(kernelFile, k.notes), r.table.Sum("")}
+	for _, name := range r.table.Modules() {
+		// What is no module, as BPF programs, has no notes.
+		notes := filepath.Join(k.sysModule, filepath.Base(name), "notes", ".note.gnu.build-id")
+		r.info[name] = kernelInfo{kernelMapping("["+name+"]", notes), r.table.Sum(name)}
 	}
 	return r, nil
 }
 
-// kernelMapping describes the kernel or a module; old is what it was, and stays it if nothing changed.
-func kernelMapping(name, notes string, old *profile.Mapping) *profile.Mapping {
+// kernelMapping describes the kernel or a module.
+func kernelMapping(name, notes string) profile.Mapping {
 	m := profile.Mapping{File: name}
 	if b, err := os.ReadFile(notes); err == nil {
 		m.BuildIDGNU = kallsyms.BuildID(b)
 	}
-	if old != nil && *old == m {
-		return old
-	}
-	return &m
+	return m
 }
 
 // refreshKernelSymbols reads the kernel's symbols again if modules or BPF programs came or went, whose addresses may be those of
 // others before, or if some address had no name.
 func (e *Engine) refreshKernelSymbols(now time.Time) {
 	since := now.Sub(e.kernelRead)
-	modules := e.loadedModules.changed()
-	if e.programs.New() {
-		e.kernelMisses = true // some tools load programs all the time: they wait their turn
-	}
+	e.followPrograms()
 	switch {
 	case e.kernelHidden:
 		if since > 10*kernelReload {
 			e.readKernelSymbols()
 		}
-	case modules, e.kernelMisses && since > kernelReload:
+	case e.kernelMisses && since > kernelReload, e.kallsyms == nil && since > kernelRetry:
+		e.readKernelSymbols()
+	}
+	e.followModules(now)
+}
+
+// followModules reads the kernel's symbols again if modules came or went. It is called every second: what was loaded where
+// another module was before has the other's names until then.
+func (e *Engine) followModules(now time.Time) {
+	if e.loadedModules.changed() {
+		e.kernelChanged = true
+	}
+	e.readChanged(now)
+}
+
+// followKernel does so at once if an address was sampled that no symbol covers: one of a module or a BPF program that was loaded a
+// moment ago, mostly.
+func (e *Engine) followKernel(now time.Time) {
+	if e.kernelNew {
+		e.kernelNew = false
+		e.followPrograms()
+		if e.loadedModules.changed() || e.programsStale {
+			e.kernelChanged = true
+		}
+	}
+	e.readChanged(now)
+}
+
+// followPrograms looks for BPF programs that were loaded. Some tools load them all the time: as long as none is sampled, they wait
+// their turn.
+func (e *Engine) followPrograms() {
+	if e.programs.New() {
+		e.programsStale, e.kernelMisses = true, true
+	}
+}
+
+// knowsPrograms tells whether what is known of BPF programs can be right: what lies at an address is another one soon, as the kernel
+// puts them where there is room. It looks once for all samples of a poll.
+func (e *Engine) knowsPrograms() bool {
+	if e.programsPoll != e.polls {
+		e.programsPoll = e.polls
+		e.followPrograms()
+	}
+	if e.programsStale {
+		e.kernelChanged = true
+	}
+	return !e.programsStale
+}
+
+func (e *Engine) readChanged(now time.Time) {
+	if e.kernelChanged && e.kallsyms != nil && (now.Sub(e.kernelRead) > kernelReload || e.kernelCPU.some(now)) {
 		e.readKernelSymbols()
 	}
 }
@@ -172,29 +276,35 @@ func (l *loadedModules) changed() bool {
 	return l.last != before
 }
 
+// bpfModule is what /proc/kallsyms has BPF programs in: Linux 6.12, kernel/kallsyms.c, get_ksym_bpf.
+const bpfModule = "bpf"
+
+// maxMissedPages bounds what is remembered of addresses without symbols.
+const maxMissedPages = 4096
+
 // kernelLocation is where a kernel frame lies.
 func (e *Engine) kernelLocation(addr uint64) profile.Location {
 	l := profile.Location{Type: profile.FrameKernel, Address: addr}
 	if e.kallsyms == nil {
-		l.Mapping = e.modules[""] // most are the kernel's own
+		l.Mapping = e.kernelObject("").mapping // most are the kernel's own
 		return l
 	}
 	module, ok := e.kallsyms.Module(addr)
 	if !ok {
 		e.kernelMisses = true
+		e.knowsPrograms()
+		page := addr / uint64(pageSize)
+		if _, known := e.kernelMissed[page]; !known && len(e.kernelMissed) < maxMissedPages {
+			e.kernelMissed[page] = struct{}{}
+			e.kernelNew = true
+		}
 		return l
 	}
-	l.Mapping = e.modules[module]
+	if module == bpfModule && !e.knowsPrograms() {
+		return l // the report knows
+	}
+	o := e.kernelObject(module)
+	l.Mapping = o.mapping
+	e.nameKernel(o, addr)
 	return l
-}
-
-func (e *Engine) kernelLines(dst []unwind.Line, addr uint64) []unwind.Line {
-	if e.kallsyms == nil || !e.cfg.Symbolize {
-		return dst
-	}
-	s, ok := e.kallsyms.Lookup(addr)
-	if !ok {
-		return dst
-	}
-	return append(dst, unwind.Line{Function: names.Function(s.Name)})
 }

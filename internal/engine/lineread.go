@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
@@ -20,10 +19,9 @@ import (
 
 // debugLimits bound the memory that debug information takes, whatever the files are.
 type debugLimits struct {
-	working uint64        // bytes, for the one batch that is being looked up
-	kept    uint64        // bytes, for all that stays open between two batches
-	jit     uint64        // bytes, for the names of all processes' JIT code
-	one     chan struct{} // held by that batch
+	working uint64 // bytes, for the one batch that is being looked up
+	kept    uint64 // bytes, for all that stays open between two batches
+	jit     uint64 // bytes, for the names of all processes' JIT code
 }
 
 const (
@@ -31,8 +29,10 @@ const (
 	debugShare = 8
 	// keptShare is the part that stays.
 	keptShare = 64
-	// jitShare is the part that names of JIT code may take.
-	jitShare = 8
+	// jitShare is the part that names of JIT code may take, and jitFileShare the part of that which one file may take: a process
+	// has two at most, and what is known of its addresses.
+	jitShare     = 8
+	jitFileShare = 0.375
 	// spillSize is from how many bytes on what is decompressed goes to disk: what stays in memory would have to be decompressed
 	// again and again, as little of it is kept.
 	spillSize = 64 << 10
@@ -41,9 +41,7 @@ const (
 )
 
 func newDebugLimits(memoryBytes uint64) *debugLimits {
-	return &debugLimits{
-		working: memoryBytes / debugShare, kept: memoryBytes / keptShare, jit: memoryBytes / jitShare, one: make(chan struct{}, 1),
-	}
+	return &debugLimits{working: memoryBytes / debugShare, kept: memoryBytes / keptShare, jit: memoryBytes / jitShare}
 }
 
 // openDebug is debug information that can be asked again.
@@ -52,6 +50,7 @@ type openDebug struct {
 	found *debugfile.Found
 	roots []io.Closer
 	bytes int
+	slide uint64          // what addresses exceed those in data by
 	ctx   context.Context // of the job that uses it
 }
 
@@ -82,6 +81,7 @@ type lineResult struct {
 	files  string           // and the files, for the log
 	wanted []string         // build ids of files that are missing
 	absent bool             // there is no debug information
+	noData bool             // in .gnu_debugdata neither
 	failed error            // why not all addresses were asked for, or some not answered
 	read   int              // bytes, about, that became garbage
 }
@@ -102,23 +102,27 @@ type lineReader struct {
 	fetcher debugfile.Fetcher
 	spills  *spills
 	elf     *elffile.File
+	kernel  *kernelSource // instead of elf: the kernel or a module
 	path    string
 	open    *openDebug
 	strings *symbolize.Strings
+	noData  bool // nothing is to be expected of .gnu_debugdata
 
-	began, ended atomic.Int64 // ns since 1970, of the work without the wait for its turn
+	submitted time.Time
+	started   atomic.Bool // what was open is its own now
+	cpu       cpuTime
 }
 
-// took is how long it has worked so far; another goroutine may ask.
-func (l *lineReader) took() time.Duration {
-	began, ended := l.began.Load(), l.ended.Load()
-	switch {
-	case began == 0:
-		return 0
-	case ended == 0:
-		ended = time.Now().UnixNano()
-	}
-	return time.Duration(ended - began)
+const (
+	// linesPatience is how long a batch may take until it is taken to hang, if it uses less than a part of that time.
+	linesPatience = 10 * time.Second
+	hangingShare  = 10
+)
+
+// hangs tells whether it has been waiting for a file for most of a long time; another goroutine may ask.
+func (l *lineReader) hangs(now time.Time) bool {
+	since := now.Sub(l.submitted)
+	return since > linesPatience && l.cpu.soFar() < since/hangingShare
 }
 
 // rootOpener opens the roots of processes.
@@ -127,20 +131,25 @@ type rootOpener interface {
 	OpenHostRoot(dir string) (*procfs.Root, error)
 }
 
-func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineResult, error) {
-	release, err := acquire(ctx, l.limits.one)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("waiting to read the debug information of %s: %w", l.path, err), l.close())
-	}
-	defer release()
-	l.began.Store(time.Now().UnixNano())
-	defer func() { l.ended.Store(time.Now().UnixNano()) }()
+func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (r *lineResult, err error) {
+	l.started.Store(true)
+	defer l.cpu.start()()
+	defer func() {
+		if r == nil { // no result, or a panic
+			err = errors.Join(err, l.close())
+		}
+	}()
+	return l.answer(ctx, batch)
+}
+
+// answer looks the batch up. Without a result something may be open still.
+func (l *lineReader) answer(ctx context.Context, batch []unwind.FileAddr) (*lineResult, error) {
 	r := &lineResult{found: make([]foundLine, len(batch))}
 	if l.open == nil {
 		r.opened = true
 		err := l.find(ctx, r)
 		if ctx.Err() != nil {
-			return nil, errors.Join(err, l.close())
+			return nil, errors.Join(ctx.Err(), err)
 		}
 		if r.failed = err; l.open == nil {
 			return r, nil
@@ -151,7 +160,7 @@ func (l *lineReader) read(ctx context.Context, batch []unwind.FileAddr) (*lineRe
 	r.failed = errors.Join(r.failed, l.lookUp(batch, r.found))
 	r.read = int(l.open.data.Stats().BytesRead - before)
 	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("looking up lines of %s: %w", l.path, err), l.close())
+		return nil, fmt.Errorf("looking up lines of %s: %w", l.path, err)
 	}
 	keep := l.limits.kept / largestKept
 	l.open.data.Trim(keep / 2)
@@ -173,23 +182,32 @@ func (l *lineReader) close() error {
 }
 
 // find opens the debug information. If that cannot be, nothing is open. The error says what is missing, of it or of a part.
-func (l *lineReader) find(ctx context.Context, r *lineResult) error {
-	open := &openDebug{ctx: ctx}
+func (l *lineReader) find(ctx context.Context, r *lineResult) (err error) {
+	open := &openDebug{ctx: ctx, found: &debugfile.Found{}}
+	defer func() {
+		if l.open == nil {
+			err = errors.Join(err, open.Close())
+		}
+	}()
 	roots := l.roots(open)
 	budget := elffile.NewBudget(l.path, l.limits.working)
-	found, missing := debugfile.Find(ctx, l.elf.Within(budget), process.Undeleted(l.path), debugfile.Options{Roots: roots, Fetcher: l.fetcher})
-	open.found, r.source, r.files, r.wanted = found, found.Source, found.String(), found.Wanted
+	found, missing := l.findFile(ctx, budget, roots)
+	open.found, r.source, r.files, r.wanted, r.noData = found, found.Source, found.String(), found.Wanted, found.NoDebugData
 	if found.Debug == nil {
 		r.absent = errors.Is(missing, debugfile.ErrNotFound)
-		return errors.Join(missing, open.Close())
+		return missing
 	}
 	options := found.Options
 	options.Spill, options.SpillSize = l.spills.create, spillSize
 	options.Stop = func() error { return open.ctx.Err() }
-	data, err := dwarf.Open(found.Debug.Within(budget), options)
+	var data *dwarf.Data
+	debug, slide, err := l.place(found.Debug.Within(budget))
+	if open.slide = slide; err == nil {
+		data, err = dwarf.Open(debug, options)
+	}
 	if err != nil {
 		r.absent = errors.Is(err, dwarf.ErrNoDWARF)
-		return errors.Join(fmt.Errorf("opening the debug information of %s, %s: %w", l.path, found, err), open.Close())
+		return fmt.Errorf("opening the debug information of %s, %s: %w", l.path, found, err)
 	}
 	open.data, l.open = data, open
 	return missing
@@ -226,7 +244,7 @@ func (l *lineReader) roots(open *openDebug) (roots []debugfile.Root) {
 
 // lookUp fills in found. The error is the last of those that left addresses unasked, or without an answer.
 func (l *lineReader) lookUp(batch []unwind.FileAddr, found []foundLine) (failed error) {
-	err := l.open.data.LookupAll(batch, func(n int, lines []unwind.Line, err error) {
+	err := l.open.data.LookupAll(l.open.inFile(batch), func(n int, lines []unwind.Line, err error) {
 		found[n].asked = true
 		if err != nil && !errors.Is(err, dwarf.ErrNotCovered) {
 			failed = fmt.Errorf("looking up the lines of %#x in %s: %w", uint64(batch[n]), l.path, err)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
@@ -41,6 +42,7 @@ func TestLineReader(t *testing.T) {
 	l := newLineReader(t, bin, 256<<20)
 	batch := hotAddresses(t, bin)
 	for round := range 2 {
+		began := time.Now()
 		r, err := l.read(t.Context(), batch)
 		if err != nil || r.failed != nil {
 			t.Fatal(err, r.failed)
@@ -58,8 +60,8 @@ func TestLineReader(t *testing.T) {
 		if deepest != 3 || len(r.found[len(batch)-1].lines) != 0 {
 			t.Errorf("%d calls at most; at 1: %v", deepest, r.found[len(batch)-1].lines)
 		}
-		if r.open.bytes <= 0 || len(l.limits.one) != 0 {
-			t.Errorf("%d bytes open, %d turns taken", r.open.bytes, len(l.limits.one))
+		if took := l.cpu.soFar(); r.open.bytes <= 0 || took <= 0 || took > time.Since(began) {
+			t.Errorf("%d bytes open, %v of CPU time", r.open.bytes, took)
 		}
 	}
 	if err := l.close(); err != nil {
@@ -86,9 +88,13 @@ func TestLineReaderEnds(t *testing.T) {
 	if out, err := exec.Command("strip", bin).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r, err = newLineReader(t, bin, 256<<20).read(t.Context(), batch)
-	if err != nil || !r.absent || r.open != nil || !errors.Is(r.failed, debugfile.ErrNotFound) || someAsked(r.found) || len(r.wanted) != 1 {
-		t.Errorf("%+v, %v", r, err)
+	knowing := newLineReader(t, bin, 256<<20)
+	knowing.noData = true
+	for _, l := range []*lineReader{newLineReader(t, bin, 256<<20), knowing} {
+		r, err = l.read(t.Context(), batch)
+		if err != nil || !r.absent || !r.noData || r.open != nil || !errors.Is(r.failed, debugfile.ErrNotFound) || someAsked(r.found) || len(r.wanted) != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
 	}
 }
 
@@ -136,4 +142,40 @@ func TestFoundLines(t *testing.T) {
 	if kind := kindOf(&symbolized{}, []unwind.Line{{Function: unwind.Function{SystemName: "_RNvC1a1b"}}}); kind != symbolize.KindRust {
 		t.Errorf("kind %s", kind)
 	}
+}
+
+// panicking is a place for debug information that has a defect.
+type panicking struct{ rootOpener }
+
+func (panicking) OpenRoot(uint32) (*procfs.Root, error) { panic("a defect") }
+
+// TestLineReaderPanics leaves nothing open when a defect ends a batch.
+func TestLineReaderPanics(t *testing.T) {
+	bin := compileInlined(t)
+	l := newLineReader(t, bin, 256<<20)
+	batch := hotAddresses(t, bin)
+	r, err := l.read(t.Context(), batch)
+	if err != nil || r.open == nil {
+		t.Fatal(r, err)
+	}
+	l.open.data = nil // what uses it panics
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_, _ = l.read(t.Context(), batch)
+	}()
+	if l.open != nil {
+		t.Error("what was open is still")
+	}
+	l = newLineReader(t, bin, 256<<20)
+	l.proc, l.pids = panicking{l.proc}, []uint32{1}
+	defer func() {
+		if recover() == nil || l.open != nil || l.cpu.soFar() <= 0 {
+			t.Errorf("%v open, %v used", l.open, l.cpu.soFar())
+		}
+	}()
+	_, _ = l.read(t.Context(), batch)
 }

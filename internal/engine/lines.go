@@ -22,6 +22,8 @@ const (
 	linesPause = 2 * time.Second
 	// linesRetryTicks is after how many ticks an executable is tried again whose debug information could not be read.
 	linesRetryTicks = 30
+	// maxRetryDoublings is how often that is doubled for one that hangs each time.
+	maxRetryDoublings = 6
 	// linesAbsentTicks is after how many ticks an executable is tried again that has no debug information: someone may have
 	// installed it.
 	linesAbsentTicks = 120
@@ -35,15 +37,17 @@ type debugInfo struct {
 	after   time.Time          // no job before
 	retry   uint64             // nor anything wanted before this tick
 	strings *symbolize.Strings // names in the executable's lines; a running job's meanwhile
+	kept    int                // bytes of those when the last job ended
 	open    *openDebug         // nil if it is not open, or a running job's
+	stale   bool               // what the running job has open is not all that there is any more
+	failed  int                // jobs in a row that came to no end
+	noData  bool               // .gnu_debugdata was looked at: there is no debug information in it
 }
 
 func newDebugInfo() *debugInfo { return &debugInfo{strings: &symbolize.Strings{}} }
 
-func (d *debugInfo) busy() bool { return d.running || len(d.wanted) > 0 }
-
 func (d *debugInfo) bytes() int {
-	n := d.strings.Bytes()
+	n := d.kept
 	if d.open != nil {
 		n += d.open.bytes
 	}
@@ -53,10 +57,8 @@ func (d *debugInfo) bytes() int {
 // Of a core's time lines take no more than this part, beyond what the start and the first look at a program take.
 const (
 	lineShare  = 0.0075
-	lineCredit = 10 * time.Second // that may be used at once
+	lineCredit = 10 * time.Second // CPU time that may be used at once
 	lineDebt   = 2 * time.Second  // that one batch may leave behind, at most
-	// lineJobs is how many batches are on their way at a time: one is being looked up, one waits.
-	lineJobs = 2
 )
 
 // lineFinder looks source lines and inlined calls up, in the background: names are there before.
@@ -65,9 +67,8 @@ type lineFinder struct {
 	open  *simplelru.LRU[*openDebug, *debugInfo] // that no job uses
 	bytes int                                    // of those
 
-	jobs   int           // that are on their way
-	credit time.Duration // that they may take
-	filled time.Time     // when it was added to
+	cpu allowance
+	now *lineReader // of the batch that is being looked up; nil if there is none
 }
 
 func newLineFinder() lineFinder {
@@ -75,26 +76,27 @@ func newLineFinder() lineFinder {
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	return lineFinder{open: lru, credit: lineCredit, filled: time.Now()}
+	return lineFinder{open: lru, cpu: newAllowance(lineShare, lineCredit, lineDebt)}
 }
 
-// admits tells whether another batch may begin.
+// admits tells whether another batch may begin: one at a time, as it may take the memory that there is for all of them. Those of
+// other files do not wait for one whose file hangs.
 func (l *lineFinder) admits(now time.Time) bool {
-	l.credit = min(l.credit+time.Duration(lineShare*float64(now.Sub(l.filled))), lineCredit)
-	l.filled = now
-	return l.credit > 0 && l.jobs < lineJobs
+	return l.cpu.some(now) && (l.now == nil || l.now.hangs(now))
 }
 
-// spent takes what a batch has taken off the credit.
-func (l *lineFinder) spent(took time.Duration) {
-	l.jobs--
-	l.credit = max(l.credit-took, -lineDebt)
+// ended is the end of a batch, or of the wait for it.
+func (l *lineFinder) ended(r *lineReader) {
+	if l.now == r {
+		l.now = nil
+	}
+	l.cpu.spend(r.cpu.soFar())
 }
 
 // wantLines has the lines of an address looked up whose name is known.
 func (e *Engine) wantLines(w wanting, a unwind.FileAddr, s *symbolized) {
 	d := w.payload.debug
-	if e.ticks < d.retry || w.payload.file == nil {
+	if e.ticks < d.retry || !w.payload.hasSource() || len(d.wanted) >= linesPerExecutable {
 		return
 	}
 	s.progress = linesAsked
@@ -138,10 +140,12 @@ func (e *Engine) startLineJob(w wanting) {
 		d.open = nil
 	}
 	d.running = true
-	e.lines.jobs++
 	r := &lineReader{
-		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, spills: e.spills, elf: w.payload.elf, path: w.x.File.Path, open: open, strings: d.strings,
+		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, spills: e.spills, elf: w.payload.elf, kernel: w.payload.kernel,
+		path: w.x.File.Path, open: open, strings: d.strings,
+		noData: d.noData, submitted: time.Now(),
 	}
+	e.lines.now = r
 	for _, c := range w.x.File.Candidates() {
 		r.pids = append(r.pids, c.PID)
 	}
@@ -150,12 +154,16 @@ func (e *Engine) startLineJob(w wanting) {
 		func(v any, err error) {
 			d.running = false
 			// What takes long shares more, and the others' turn comes.
-			d.after = time.Now().Add(max(linesPause, 4*r.took()))
-			e.lines.spent(r.took())
+			d.after = time.Now().Add(max(linesPause, 4*r.cpu.soFar()))
+			e.lines.ended(r)
 			if err != nil {
+				if open != nil && !r.started.Load() {
+					e.closeDebug(open) // it never ran, and never will
+				}
 				// It hangs, or took too long. Its names may still be written to: they are left to it.
-				d.strings = &symbolize.Strings{}
-				d.retry = e.ticks + linesRetryTicks
+				d.strings, d.kept, d.stale = &symbolize.Strings{}, 0, false
+				d.retry = e.ticks + linesRetryTicks<<min(d.failed, maxRetryDoublings)
+				d.failed++
 				e.count.DebugErrors++
 				w.payload.symbols.linesLater(batch)
 				w.payload.symbols.linesLater(d.wanted)
@@ -170,8 +178,10 @@ func (e *Engine) startLineJob(w wanting) {
 // linesFound puts what a job found into the cache.
 func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 	d, xs := w.payload.debug, w.payload.symbols
+	d.failed, d.kept = 0, d.strings.Bytes()
 	xs.foundLines(batch, r.found)
 	if r.opened {
+		d.noData = r.noData
 		e.count.DebugInfo[r.source]++
 		e.log.Debug("looking for debug information", zapFile(w.x), zap.String("found", r.files))
 	}
@@ -184,8 +194,14 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 	if r.failed != nil {
 		e.log.Debug("reading debug information", zapFile(w.x), zapError(r.failed))
 	}
-	if !r.absent && r.open == nil && r.opened && !someAsked(r.found) {
-		d.retry = e.ticks + linesRetryTicks // it is there, and of no use
+	useless := !r.absent && !someAsked(r.found) // it is there, and cannot be read
+	if useless {
+		d.retry = e.ticks + linesRetryTicks
+	}
+	if d.stale {
+		d.stale, d.retry = false, 0
+		xs.askAgain()
+		useless = true
 	}
 	if e.ticks < d.retry {
 		xs.linesLater(d.wanted)
@@ -194,7 +210,7 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 	e.fetch(w, r.wanted)
 	e.giver.made(r.read)
 	if r.open != nil {
-		if xs.evicted || !w.payload.file.open() {
+		if xs.evicted || useless || !w.payload.file.open() {
 			e.closeDebug(r.open)
 		} else {
 			d.open = r.open
@@ -211,7 +227,7 @@ func someAsked(found []foundLine) bool {
 
 // setBytes tells the executables' owner what one takes.
 func (e *Engine) setBytes(w wanting) {
-	if !w.payload.symbols.evicted && w.x.Payload == w.payload {
+	if !w.payload.symbols.evicted && w.x.Payload == w.payload && w.payload.kernel == nil {
 		e.executables.SetBytes(w.x, uint64(executableBytes+w.payload.bytes()))
 	}
 }
@@ -232,7 +248,7 @@ func (e *Engine) keepDebug(d *debugInfo) {
 }
 
 // maxOpenDebug bounds the files of debug information that are open while nobody reads them.
-const maxOpenDebug = 64
+const maxOpenDebug = 32
 
 // take takes what is open out of what is kept.
 func (l *lineFinder) take(open *openDebug) {

@@ -95,6 +95,7 @@ func (e *Engine) poll(now time.Time) {
 	}
 	e.ingest()
 	e.settle()
+	e.followKernel(now)
 	e.held.expire(e, now)
 	e.publish()
 	e.flushReady(now)
@@ -115,7 +116,7 @@ func (e *Engine) settle() {
 	e.publishDirty() // every sample until BPF knows costs a copy
 	e.startSymbolJobs()
 	e.startLineJobs(time.Now())
-	e.startJITJobs(time.Now())
+	e.startJITJobs(time.Now(), false)
 }
 
 // tick ends a report interval.
@@ -144,9 +145,11 @@ func (e *Engine) keepHouse(now time.Time) {
 	e.ticks++
 	e.forgetRemoved()
 	e.letGo()
+	e.steady()
 	e.identifyAgain()
 	e.sweep()
 	e.refreshKernelSymbols(now)
+	e.forgetKernel(now)
 	if e.ticks%trimTicks == 0 {
 		e.trimTables()
 	}
@@ -173,6 +176,7 @@ func (e *Engine) follow() {
 	}
 	e.reportStatus(errors.Join(err, e.sideband.Follow(), e.out.trouble()))
 	e.wake.Watch(e.sideband)
+	e.followModules(time.Now())
 	e.keepBudget()
 	e.giveBack(time.Now())
 	e.warnOfLoss(time.Now())

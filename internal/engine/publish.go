@@ -49,8 +49,11 @@ func (e *Engine) publishProcess(st *processState) bool {
 	}
 	st.dropUses()
 	mappings := e.mapped[:0]
-	for _, m := range p.Mappings() {
-		mappings = append(mappings, e.mappedTable(st, &m))
+	now := snapshot{mappings: p.Mappings(), version: p.Version, from: e.clock.monotonic()}
+	st.noteUnsteady(now.mappings, e.ticks)
+	e.findOwnText(st, now.mappings)
+	for i := range now.mappings {
+		mappings = append(mappings, e.mappedTable(st, &now.mappings[i]))
 	}
 	e.mapped = mappings
 	if before := e.published[st.id.PID]; before != nil && before != st {
@@ -59,6 +62,7 @@ func (e *Engine) publishProcess(st *processState) bool {
 	err := e.kernel.Processes.Put(st.id, mappings)
 	if err == nil {
 		e.published[st.id.PID] = st
+		st.told = [2]snapshot{now, st.told[0]}
 		return true
 	}
 	delete(e.published, st.id.PID) // Put has removed what there was
@@ -96,11 +100,14 @@ func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.Mappe
 	case process.Failed:
 		out.NoTable = true
 	case process.Ready:
+		if st.isUnsteady(m) {
+			break // without a table the walk stops there, and goes on in user space
+		}
 		if _, known := x.Payload.users[st]; !known {
 			x.Payload.users[st] = struct{}{}
 			st.uses = append(st.uses, x.Payload)
 		}
-		if out.SetBias(x.Payload.segments, uint64(pageSize)) && x.Payload.table.Valid() {
+		if x.Payload.setBias(&out.Mapping, st.p, m.File) && x.Payload.table.Valid() {
 			out.Table = x.Payload.table
 		} else {
 			out.NoTable = true

@@ -37,6 +37,9 @@ type stack struct {
 	walked    bool // user space has begun, and stands at:
 	at        reference.State
 
+	mappings []process.MappedFile // the process's when the sample was taken; nil if they were not known
+	version  uint64               // of these
+
 	since time.Time // when it began to wait
 	waits any       // for what: a *process.Process, whose mappings are read, or a *process.File
 }
@@ -65,10 +68,6 @@ func (e *Engine) takeSample(b []byte) {
 	}
 	p := arrived(pid, s.Time, s.ID.StartTime, s.ID.ExecID)
 	st := e.stateOf(p, s)
-	if s.Stop == unwind.StopNoMapping && !s.PendingGuess {
-		e.table.Suspect(p)
-	}
-	e.mapsReady(st) // starts a read if one is due; only walks that need it wait
 	k := &e.current
 	*k = stack{
 		state: st, time: s.Time, tid: s.NSTID, comm: e.comm(s.Comm()),
@@ -85,11 +84,26 @@ func (e *Engine) takeSample(b []byte) {
 			k.pending |= unwind.FrameGuessed
 		}
 	}
+	if k.stop == unwind.StopNoMapping && k.resumable && outermost(k.regs.PC, k.pending) {
+		k.stop, k.resumable = unwind.StopRoot, false
+	}
+	if k.stop == unwind.StopNoMapping && !s.PendingGuess {
+		e.table.Suspect(p)
+	}
+	e.mapsReady(st) // starts a read if one is due; only walks that need it wait
+	k.remember()
+	e.checkWalk(k)
 	if e.complete(k) {
 		e.deliver(k)
 	} else {
 		e.held.add(e, k)
 	}
+}
+
+// outermost tells whether a caller without a mapping is none: a return address of 0 that was found by a rule is what a coroutine's
+// first function has above it, where nobody says that it has no caller.
+func outermost(pc unwind.Addr, pending unwind.FrameFlags) bool {
+	return pc == 0 && pending&unwind.FrameReturn != 0 && pending&unwind.FrameGuessed == 0
 }
 
 // comm makes a string of a thread's name, the same one for the same name.
@@ -109,6 +123,7 @@ func (e *Engine) comm(b []byte) string {
 func (e *Engine) complete(k *stack) bool {
 	for k.resumable {
 		if !e.mapsReady(k.state) {
+			k.mappings = nil // what is read now knows better
 			return k.waitsFor(k.state.p)
 		}
 		needs := e.walkOn(k)
@@ -123,7 +138,7 @@ func (e *Engine) complete(k *stack) bool {
 		}
 	}
 	for _, f := range k.user {
-		if m, ok := k.state.p.Find(f.LookupAddr()); ok {
+		if m, ok := k.find(f.LookupAddr()); ok {
 			if x := e.executables.Of(m.File); x != nil && e.requestExecutable(x) {
 				return k.waitsFor(m.File)
 			}
@@ -140,7 +155,7 @@ func (e *Engine) deliver(k *stack) {
 		locations = append(locations, e.kernelLocation(uint64(f.LookupAddr())))
 	}
 	for _, f := range k.user {
-		locations = append(locations, e.nativeLocation(k.state, f))
+		locations = append(locations, e.nativeLocation(k, f))
 	}
 	e.locations = locations
 	for _, f := range k.kernel {
@@ -163,12 +178,13 @@ func (e *Engine) deliver(k *stack) {
 }
 
 // nativeLocation is where a native frame lies in its file.
-func (e *Engine) nativeLocation(st *processState, f unwind.RawFrame) profile.Location {
+func (e *Engine) nativeLocation(k *stack, f unwind.RawFrame) profile.Location {
+	st := k.state
 	addr := f.LookupAddr()
 	l := profile.Location{
 		Type: profile.FrameNative, Address: uint64(addr), Guessed: f.Flags&unwind.FrameGuessed != 0,
 	}
-	m, ok := st.p.Find(addr)
+	m, ok := k.find(addr)
 	if !ok {
 		return l
 	}
@@ -178,7 +194,7 @@ func (e *Engine) nativeLocation(st *processState, f unwind.RawFrame) profile.Loc
 	x := e.executables.Of(m.File)
 	if x.State() == process.Ready {
 		mapping := m.Mapping
-		if mapping.SetBias(x.Payload.segments, uint64(pageSize)) {
+		if x.Payload.setBias(&mapping, st.p, m.File) {
 			e.executables.Use(x)
 			file := mapping.FileAddr(addr)
 			l.Mapping, l.Address = x.Payload.mapping(file), uint64(file)
@@ -201,6 +217,9 @@ type processState struct {
 	resource *profile.Resource
 
 	uses        []*executable // whose tables BPF was told of
+	told        [2]snapshot   // the mappings that BPF was told of, now and before
+	unsteady    []unsteady    // where files take each other's place
+	ownTexts    []ownText     // memory that may be a file's code, and was looked at
 	retryPoll   uint64        // no try to tell BPF of it before
 	cgroup      uint64        // its id, when it was sampled first
 	jit         *jitCode      // code of no ELF file; nil if none was sampled

@@ -50,6 +50,9 @@ func (s *spills) create(size uint64) (dwarf.Spill, error) {
 // minFree is the part of a file system that is left to others: one in so many bytes.
 const minFree = 10
 
+// errInMemory is why a folder is not used for what takes too much memory.
+var errInMemory = errors.New("it is in memory")
+
 // temporary makes a file without a name, unless its file system is memory or nearly full.
 func temporary(dir string, size uint64) (*os.File, error) {
 	var st unix.Statfs_t
@@ -57,7 +60,7 @@ func temporary(dir string, size uint64) (*os.File, error) {
 		return nil, err
 	}
 	if st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC {
-		return nil, errors.New("it is in memory")
+		return nil, errInMemory
 	}
 	if block := uint64(st.Bsize); size/block+st.Blocks/minFree > st.Bavail {
 		return nil, unix.ENOSPC

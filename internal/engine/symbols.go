@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -49,8 +48,11 @@ type executableSymbols struct {
 	running bool
 	queued  bool
 	names   *symbolize.Symbolizer // used by one job at a time
+	kept    int                   // bytes of those when the last job ended
 	bytes   int                   // of the lines in lru
 	evicted bool
+
+	beginnings beginnings
 }
 
 // symbolized is what is known of an address; there are no lines while it is looked up, nor if it has no symbol. Then function
@@ -73,8 +75,10 @@ const (
 	linesKnown          // as far as they can be
 )
 
-// busy tells whether symbols are being read, or are going to be.
-func (xs *executableSymbols) busy() bool { return xs.running || len(xs.wanted) > 0 }
+// busy tells whether symbols or functions are being read, or symbols are going to be.
+func (xs *executableSymbols) busy() bool {
+	return xs.running || xs.beginnings.listing || len(xs.wanted) > 0
+}
 
 func newExecutableSymbols() *executableSymbols {
 	xs := &executableSymbols{}
@@ -147,11 +151,7 @@ func (s *symbolizer) forget(x *executable) {
 
 // bytes is what an executable takes beside its table.
 func (x *executable) bytes() int {
-	n := x.symbols.size() + x.debug.bytes()
-	if x.symbols.names != nil {
-		n += x.symbols.names.Bytes()
-	}
-	return n
+	return x.symbols.size() + x.symbols.kept + x.debug.bytes()
 }
 
 // drop gives up what is wanted of an executable; it may be asked for again.
@@ -189,13 +189,14 @@ func (e *Engine) startSymbolJob(w wanting) {
 	xs.wanted = nil
 	xs.running = true
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
+	starts := !xs.beginnings.listing && !xs.beginnings.abandoned // else another job has them
 	e.jobs.submit(aboutFile(w.payload.serial, w.x.File, "symbols"), symbolTimeout,
 		func(ctx context.Context) (any, error) {
 			var degraded error
 			if names == nil {
 				names, degraded = builds.symbols(ctx, path, elf)
 			}
-			return lookUp(ctx, names, degraded, batch)
+			return lookUp(ctx, names, degraded, starts, batch)
 		},
 		func(v any, err error) {
 			xs.running = false
@@ -228,6 +229,7 @@ func (e *Engine) reopen(w wanting) {
 func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult) {
 	xs := w.payload.symbols
 	xs.names = r.names
+	xs.account()
 	if r.degraded != nil {
 		e.count.SymbolErrors++
 		e.log.Warn("some symbols are missing", zapFile(w.x), zapError(r.degraded))
@@ -237,12 +239,14 @@ func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult
 		e.log.Debug("looking symbols up", zapFile(w.x), zapError(r.failed))
 	}
 	xs.found(batch, r.found)
+	xs.beginnings.want(r.nameless)
 	for _, a := range batch {
 		if s, ok := xs.lru.Peek(a); ok && s.progress == named && e.cfg.SourceLines {
 			e.wantLines(w, a, s)
 		}
 	}
 	e.setBytes(w)
+	e.listFunctions(w)
 	if len(xs.wanted) > 0 {
 		e.startSymbolJob(w)
 	}
@@ -267,10 +271,11 @@ type symbolResult struct {
 	degraded error // sources of symbols that could not be read
 	failed   error // why an address could not be looked up, the last of those that could not
 	found    []symbolized
+	nameless []unwind.FileAddr // whose functions a list may tell
 }
 
-// lookUp runs on a worker, at most until ctx ends.
-func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, batch []unwind.FileAddr) (any, error) {
+// lookUp runs on a worker, at most until ctx ends. With starts it looks for the functions around addresses without a symbol, too.
+func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, starts bool, batch []unwind.FileAddr) (any, error) {
 	r := symbolResult{names: names, degraded: degraded, found: make([]symbolized, len(batch))}
 	for i, a := range batch {
 		if err := ctx.Err(); err != nil {
@@ -289,10 +294,15 @@ func lookUp(ctx context.Context, names *symbolize.Symbolizer, degraded error, ba
 		if len(lines) > 0 {
 			continue
 		}
-		if start, ok, err := r.names.Function(a); err != nil {
+		if !starts {
+			r.nameless = append(r.nameless, a)
+			continue
+		}
+		start, ok, err := startOf(r.names, a)
+		if err != nil {
 			r.failed = err
-		} else if ok && a-start <= math.MaxUint32 {
-			r.found[i].function = start
+		} else if r.found[i].function = start; !ok && !r.names.FunctionsListed() {
+			r.nameless = append(r.nameless, a)
 		}
 	}
 	return r, nil

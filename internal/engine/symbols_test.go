@@ -64,12 +64,12 @@ func TestLookUpStops(t *testing.T) {
 	for i := range batch {
 		batch[i] = f.Entry + unwind.FileAddr(i)
 	}
-	v, err := lookUp(t.Context(), names, nil, batch)
+	v, err := lookUp(t.Context(), names, nil, true, batch)
 	if err != nil || len(v.(symbolResult).found[0].lines) == 0 {
 		t.Fatalf("%v, %v", v, err)
 	}
 	ctx := &stopping{t.Context(), 10}
-	if v, err := lookUp(ctx, names, nil, batch); !errors.Is(err, context.DeadlineExceeded) || v != nil || ctx.left != -1 {
+	if v, err := lookUp(ctx, names, nil, true, batch); !errors.Is(err, context.DeadlineExceeded) || v != nil || ctx.left != -1 {
 		t.Errorf("%v, %v, %d", v, err, ctx.left)
 	}
 }

@@ -30,7 +30,7 @@ func (c *stackCopy) Read(a unwind.Addr, b []byte) error {
 // codeLookup finds the rules for a process's code, and notes the executable that is not read yet.
 type codeLookup struct {
 	e     *Engine
-	p     *process.Process
+	k     *stack
 	needs *process.Executable[*executable]
 }
 
@@ -45,7 +45,7 @@ func (t tableRules) Lookup(a unwind.FileAddr) unwind.Rule { return t.tables.Rule
 
 // Find implements reference.Lookup.
 func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, bool) {
-	m, ok := l.p.Find(a)
+	m, ok := l.k.find(a)
 	if !ok {
 		return reference.Code{}, unwind.StopNoMapping, false
 	}
@@ -59,7 +59,7 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 		l.needs = x
 		return code, unwind.StopNoTable, false
 	case process.Ready:
-		if code.Mapping.SetBias(x.Payload.segments, uint64(pageSize)) && x.Payload.table.Valid() {
+		if x.Payload.setBias(&code.Mapping, l.k.state.p, m.File) && x.Payload.table.Valid() {
 			code.Table, code.NoTable = tableRules{l.e.kernel.Tables, x.Payload.table}, false
 		}
 	}
@@ -83,7 +83,7 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 			Exact: k.pending&unwind.FrameReturn == 0, Leaf: len(k.user) == 0,
 		}
 	}
-	l := codeLookup{e: e, p: k.state.p}
+	l := codeLookup{e: e, k: k}
 	k.user, k.stop = e.walker.Continue(k.at, ebpf.Arch, &k.memory, &l, k.user, e.cfg.MaxFrames)
 	k.at = e.walker.State()
 	if k.stop == unwind.StopNoTable && l.needs != nil {
@@ -91,6 +91,9 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 	}
 	if k.stop == unwind.StopCopyEnd && k.full {
 		k.stop = unwind.StopRingBusy
+	}
+	if k.stop == unwind.StopNoMapping && outermost(k.at.Regs.PC, k.at.Flags) {
+		k.stop = unwind.StopRoot
 	}
 	k.resumable = false
 	return nil

@@ -3,6 +3,8 @@ package process
 import (
 	"math"
 	"strings"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // Apply takes one event. Events come in the order of their times as far as the kernel's buffers allow; one that is late
@@ -240,6 +242,24 @@ func (t *Table) mmap(e *Event) {
 	p.add(t.mapped(&e.Map, p.PID, e.Time))
 }
 
+// HoldsCode tells that the anonymous memory m, as Mappings of p had it, holds the code of a file from offset on, which was mapped
+// around it: from now on it counts as mapped from there. What is mapped over it later hides it as it would have hidden the
+// memory. It returns false if p has something else there by now.
+func (t *Table) HoldsCode(p *Process, m *MappedFile, file *File, offset unwind.FileOffset) bool {
+	if p.state == Removed {
+		return false
+	}
+	is, ok := p.Find(m.Start)
+	if !ok || is.File != nil || is.Start != m.Start || is.End != m.End || is.Time != m.Time {
+		return false
+	}
+	n := *is
+	n.File, n.Offset, n.Name = file, offset, ""
+	t.files.retain(file)
+	p.add(n)
+	return true
+}
+
 // mapped makes a mapping that holds a reference on its file.
 func (t *Table) mapped(m *MmapInfo, pid uint32, time uint64) MappedFile {
 	var mf MappedFile
@@ -256,9 +276,11 @@ func (t *Table) mapped(m *MmapInfo, pid uint32, time uint64) MappedFile {
 // maxMemoryName bounds the name of anonymous memory: the kernel's own are shorter.
 const maxMemoryName = 96
 
-// nameOf is what tells one anonymous memory from others, empty if nothing does.
+// nameOf is what tells one anonymous memory from others, empty if nothing does: what the kernel calls memory that processes share
+// is no name.
 func nameOf(path string) string {
-	if path == "//anon" || path == "" {
+	switch path = Undeleted(path); path {
+	case "", "//anon", "/dev/zero", "/anon_hugepage":
 		return ""
 	}
 	return strings.Clone(path[:min(len(path), maxMemoryName)])

@@ -41,6 +41,7 @@ type Executable[T any] struct {
 	state      OpenState
 	checking   bool
 	recheck    bool // nothing mapped the file for a while: it may have been rewritten
+	doubt      bool // it was mapped anew while others mapped it: libraries can be rewritten in place all the same
 	identity   Identity
 	identified bool
 	bytes      uint64
@@ -151,8 +152,12 @@ func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 			f.ID.Generation = m.File.Generation
 		}
 	}
-	if e := f.owner.(*Executable[T]); f.seen(m, pid) && e.state == Failed && !e.permanent {
+	e := f.owner.(*Executable[T])
+	if f.seen(m, pid) && e.state == Failed && !e.permanent {
 		e.retryTick = min(e.retryTick, x.tick+1)
+	}
+	if e.state == Ready && e.checkTick != x.tick && !f.VDSO() {
+		e.doubt = true
 	}
 	x.retain(f)
 	return f
@@ -273,11 +278,21 @@ func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
 	return true
 }
 
+// StartChecking tells whether e, which is ready and was sampled, should be opened to see whether it was rewritten in place since
+// somebody else mapped it, and if so notes that it is being opened; Opened or Fail follows. Within a tick it is not asked again.
+func (x *Executables[T]) StartChecking(e *Executable[T]) bool {
+	if e.state != Ready || !e.doubt || e.checking || e.replaced || x.tick < e.retryTick {
+		return false
+	}
+	e.checking = true
+	return true
+}
+
 // Opened tells that e's file was opened and is id. If e was opened before and the file is another by now, e is replaced:
 // the result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
 // comes with SetPayload.
 func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
-	e.checking, e.recheck = false, false
+	e.checking, e.recheck, e.doubt = false, false, false
 	e.failures, e.err = 0, nil
 	e.checkTick = x.tick
 	x.stats.Opened++

@@ -177,6 +177,47 @@ func TestReplacedInPlace(t *testing.T) {
 	}
 }
 
+// TestWrittenWhileMapped: a file that is mapped all the time is looked at again once somebody else maps it, once a tick at most.
+func TestWrittenWhileMapped(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	m := mapping(1, 1, "/lib/a.so")
+	f := x.Acquire(m, 1)
+	e := x.Of(f)
+	x.StartOpening(e)
+	x.Opened(e, Identity{Size: 1, MTime: 1})
+	x.SetPayload(e, 1, 10)
+	if x.Acquire(m, 2); x.StartChecking(e) {
+		t.Error("it was looked at in this tick")
+	}
+	x.Tick()
+	if x.StartChecking(e) {
+		t.Error("nobody has mapped it since")
+	}
+	if x.Acquire(m, 3); !x.StartChecking(e) || x.StartChecking(e) {
+		t.Error("another process has mapped it: it is checked, once")
+	}
+	if n := x.Opened(e, Identity{Size: 1, MTime: 1}); n != e || x.StartChecking(e) {
+		t.Error("it was the same, and nobody has mapped it since")
+	}
+	x.Tick()
+	x.Acquire(m, 4)
+	if !x.StartChecking(e) {
+		t.Error("mapped again in another tick")
+	}
+	if n := x.Opened(e, Identity{Size: 1, MTime: 2}); n == e || !e.Replaced() || n.State() != Opening || x.Of(f) != n {
+		t.Error("it was written to, and is another executable")
+	}
+	vdso := &MmapInfo{Start: 0x7000, End: 0x9000, Path: PathVDSO}
+	v := x.Of(x.Acquire(vdso, 1))
+	x.StartOpening(v)
+	x.Opened(v, Identity{Size: 1})
+	x.SetPayload(v, 1, 10)
+	x.Tick()
+	if x.Acquire(vdso, 2); x.StartChecking(v) {
+		t.Error("the vdso is the same for ever")
+	}
+}
+
 func TestEvict(t *testing.T) {
 	x := NewExecutables[int](ExecutablesOptions{MaxUnused: 50})
 	var files []*File

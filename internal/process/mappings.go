@@ -38,6 +38,14 @@ func (m *MappedFile) continues(b *MappedFile) bool {
 		(m.File == nil || m.Offset+unwind.FileOffset(m.End-m.Start) == b.Offset)
 }
 
+// SamePlace tells whether both are of the same part of the same file, where they overlap, or both anonymous.
+func (m *MappedFile) SamePlace(o *MappedFile) bool {
+	if m.File == nil || o.File == nil {
+		return m.File == o.File
+	}
+	return m.File == o.File && uint64(m.Start)-uint64(m.Offset) == uint64(o.Start)-uint64(o.Offset)
+}
+
 // mapList is a sorted, disjoint list of mappings, immutable once built and shared by forked processes.
 type mapList struct {
 	m    []MappedFile
@@ -45,8 +53,10 @@ type mapList struct {
 }
 
 // find returns the mapping that contains a.
-func (l *mapList) find(a unwind.Addr) (*MappedFile, bool) {
-	m := l.m
+func (l *mapList) find(a unwind.Addr) (*MappedFile, bool) { return FindMapping(l.m, a) }
+
+// FindMapping returns the mapping of a sorted, disjoint list, as Mappings returns it, that contains a.
+func FindMapping(m []MappedFile, a unwind.Addr) (*MappedFile, bool) {
 	lo, hi := 0, len(m)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)

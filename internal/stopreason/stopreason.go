@@ -11,7 +11,7 @@ const Attribute = "hostprofiles.stack.stop_reason"
 const GuessedAttribute = "hostprofiles.frame.guessed"
 
 // Guessed is what is to be said of a frame that was guessed.
-const Guessed = "found without unwind information, by searching the stack"
+const Guessed = "found without unwind information: a guess"
 
 // Reason is one of the ways in which a walk ends.
 type Reason struct {
@@ -75,7 +75,8 @@ func unknown() []Reason {
 		{"no_process", false, "the process was not known yet", "in the first moments of the receiver or of a process",
 			"nothing, if it passes; else look at sideband_lost and at the capabilities in the README"},
 		{"no_mapping", false, "the address is in no mapping that is known",
-			"code that was mapped a moment ago (dlopen, a JIT compiler); a damaged stack", "nothing, if it passes; else look at sideband_lost"},
+			"code that was mapped a moment ago (dlopen, a JIT compiler); the end of a coroutine's stack whose first function does not " +
+				"say so, over anything but 0; a damaged stack", "nothing, if it passes; else look at sideband_lost"},
 		{"no_table", false, "the unwind table of the executable was not there yet", "in the first moments of an executable",
 			"nothing, if it passes; else unwind_table_errors tells why; where it says no_room raise limits.memory_mib"},
 		{"stale", false, "mappings or tables changed while the stack was walked", "dlopen and dlclose, exec, tables that come and go",
@@ -90,10 +91,10 @@ func unknown() []Reason {
 func code() []Reason {
 	return []Reason{
 		{"no_unwind_info", false, "code of no file with unwind information, and neither the code itself, nor the stack, nor the frame pointer leads on",
-			"what a JIT compiler made; a file that could not be read",
-			"have the runtime keep frame pointers (java -XX:+PreserveFramePointer, node --interpreted-frames-native-stack)"},
-		{"no_rule", false, "the unwind information has a gap here, and neither the stack nor the frame pointer leads on",
-			"hand-written assembler in a file whose other code has unwind information",
+			"what a JIT compiler made, a file that could not be read, and behind 64 frames whose callers took a search of the stack",
+			"have the runtime keep frame pointers (java -XX:+PreserveFramePointer)"},
+		{"no_rule", false, "the unwind information does not help here, and neither the stack nor the frame pointer leads on",
+			"hand-written assembler in a file whose other code has it; on arm64 also behind a guess",
 			"give the assembler its .cfi directives; rebuild with -fasynchronous-unwind-tables or with -fno-omit-frame-pointer"},
 		{"runtime", false, "the other side of a language runtime's stack switch was not found",
 			"Go code on the system stack or in a signal handler, of an unknown version of Go", "report it with the version of the runtime"},
@@ -105,8 +106,8 @@ func values() []Reason {
 	return []Reason{
 		{"memory", false, "a word of the stack could not be read", "a damaged stack, a wrong rule before, a stack that is swapped out",
 			"report it if it is often the same executable"},
-		{"register", false, "the rule needs a register whose value is not known", "code that finds its frame by an unusual register",
-			"report it if it is often the same executable"},
+		{"register", false, "the rule needs a register whose value is not known, and neither the stack nor the frame pointer leads on",
+			"code that finds its frame by an unusual register", "report it if it is often the same executable"},
 		{"no_progress", false, "the caller's frame would be below its callee's", "a damaged stack, wrong unwind information",
 			"report it if it is often the same executable"},
 	}

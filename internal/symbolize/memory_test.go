@@ -15,7 +15,7 @@ import (
 func TestSharedNames(t *testing.T) {
 	path := build(t, "main.go", goSource, "go", "build")
 	s := open(t, path)
-	sym := functions(t, path)["fmt.Fprintln"]
+	sym := symbolsOf(t, path)["fmt.Fprintln"]
 	before := s.strings.bytes
 	seen := map[string]*byte{}
 	total := 0
@@ -83,7 +83,7 @@ func TestLongNames(t *testing.T) {
 func TestTooManyNames(t *testing.T) {
 	path := build(t, "main.go", goSource, "go", "build")
 	s := open(t, path)
-	syms := functions(t, path)
+	syms := symbolsOf(t, path)
 	known, unknown := unwind.FileAddr(syms["main.outer"].Value), unwind.FileAddr(syms["os.Open"].Value)
 	if unknown == 0 {
 		unknown = unwind.FileAddr(syms["fmt.Fprintln"].Value)

@@ -10,8 +10,8 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/elfsym"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/functions"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/gopclntab"
 )
 
@@ -28,7 +28,7 @@ type Symbolizer struct {
 	golang         *gopclntab.Table // nil if it is not Go
 	goFrom, goUpTo unwind.FileAddr
 	symbols        *elfsym.Table
-	functions      *ehframe.Functions
+	functions      *functions.Finder
 
 	strings Strings
 
@@ -55,7 +55,7 @@ func New(f *elffile.File) (*Symbolizer, error) {
 	}
 	var err, functionsErr error
 	s.symbols, err = elfsym.Load(f, opts)
-	s.functions, functionsErr = ehframe.NewFunctions(f)
+	s.functions, functionsErr = functions.New(f)
 	return s, errors.Join(goErr, err, functionsErr)
 }
 
@@ -64,7 +64,7 @@ func (s *Symbolizer) HasSymbols() bool { return s.golang != nil || s.symbols.Len
 
 // Bytes is about the memory that the Symbolizer holds, with all names that Lookup returned.
 func (s *Symbolizer) Bytes() int {
-	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes() + s.strings.Bytes()
+	n := int(unsafe.Sizeof(*s)) + s.symbols.Bytes() + s.strings.Bytes() + s.functions.Bytes()
 	if s.golang != nil {
 		n += s.golang.Bytes()
 	}
@@ -101,10 +101,18 @@ func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line
 }
 
 // Function returns where the function around a begins, for code without a symbol: the address at which its entry in the unwind
-// information does. ok is false if none covers it. An error is one of reading the file.
+// information does, or, once ListFunctions was called, which the code itself tells. ok is false if that is not known. An error
+// is one of reading the file.
 func (s *Symbolizer) Function(a unwind.FileAddr) (start unwind.FileAddr, ok bool, err error) {
 	return s.functions.Find(a)
 }
+
+// FunctionsListed tells whether ListFunctions was called: what Function does not find before, it may find then.
+func (s *Symbolizer) FunctionsListed() bool { return s.functions.Listed() }
+
+// ListFunctions goes through all of the file for the functions that its search table lacks. f is the file that New was given,
+// with a Budget for it. An error says what will not be found.
+func (s *Symbolizer) ListFunctions(f *elffile.File) error { return s.functions.List(f) }
 
 // keep makes the names of the lines from first on the Symbolizer's.
 func (s *Symbolizer) keep(lines []unwind.Line, first int) ([]unwind.Line, error) {

@@ -81,8 +81,8 @@ func open(t testing.TB, path string) *Symbolizer {
 	return s
 }
 
-// functions are the symbols of a file's .symtab by name.
-func functions(t testing.TB, path string) map[string]elf.Symbol {
+// symbolsOf are the symbols of a file's .symtab by name.
+func symbolsOf(t testing.TB, path string) map[string]elf.Symbol {
 	t.Helper()
 	out := map[string]elf.Symbol{}
 	for _, s := range unwindtest.Symbols(t, path) {
@@ -115,7 +115,7 @@ func check(t *testing.T, s *Symbolizer, a uint64, kind, name string) []unwind.Li
 func TestGo(t *testing.T) {
 	whole := build(t, "main.go", goSource, "go", "build")
 	stripped := build(t, "main.go", goSource, "go", "build", "-ldflags=-s -w")
-	syms := functions(t, whole)
+	syms := symbolsOf(t, whole)
 	at := syms["main.outer"].Value
 	for _, path := range []string{whole, stripped} {
 		s := open(t, path)
@@ -161,7 +161,7 @@ func TestGoAgainstDebugGosym(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	syms := functions(t, path)
+	syms := symbolsOf(t, path)
 	tab, err := gosym.NewTable(nil, gosym.NewLineTable(data, syms["runtime.text"].Value))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestCgo(t *testing.T) {
 	for _, mode := range []string{"internal", "external"} {
 		path := build(t, "main.go", cgoSource, "go", "build", "-ldflags=-linkmode="+mode)
 		s := open(t, path)
-		syms := functions(t, path)
+		syms := symbolsOf(t, path)
 		for name, kind := range map[string]string{"main.main": KindGo, "c_global": KindNative, "c_static": KindNative} {
 			sym, ok := syms[name]
 			if !ok {
@@ -220,7 +220,7 @@ func TestRust(t *testing.T) {
 		}
 		path := build(t, "main.rs", rustSource, "rustc", args...)
 		s := open(t, path)
-		syms := functions(t, path)
+		syms := symbolsOf(t, path)
 		found := false
 		for name, sym := range syms {
 			if strings.Contains(name, "square") && strings.HasPrefix(name, "_") {
@@ -268,7 +268,7 @@ func TestReadErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.err = errors.New("stale file handle")
-	main := unwind.FileAddr(functions(t, path)["main"].Value)
+	main := unwind.FileAddr(symbolsOf(t, path)["main"].Value)
 	if lines, err := s.Lookup(nil, main); !errors.Is(err, r.err) || len(lines) != 0 {
 		t.Errorf("%v, %v", lines, err)
 	}
@@ -284,7 +284,7 @@ func TestReadErrors(t *testing.T) {
 func BenchmarkLookup(b *testing.B) {
 	path := build(b, "main.go", goSource, "go", "build")
 	s := open(b, path)
-	a := unwind.FileAddr(functions(b, path)["fmt.Fprintln"].Value)
+	a := unwind.FileAddr(symbolsOf(b, path)["fmt.Fprintln"].Value)
 	var dst []unwind.Line
 	b.ReportAllocs()
 	for b.Loop() {

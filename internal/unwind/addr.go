@@ -2,6 +2,8 @@
 // samples that a walk produces. It has no state and makes no system calls.
 package unwind
 
+import "unsafe"
+
 // Addr is a virtual address inside a process.
 type Addr uint64
 
@@ -83,6 +85,12 @@ func (s Segment) FileAddr(o FileOffset) (_ FileAddr, ok bool) {
 	return s.VAddr + FileAddr(o-s.Offset), true
 }
 
+// Extent is a range of a file's addresses, [Start, End): a function's code, as a rule.
+type Extent struct{ Start, End FileAddr }
+
+// ExtentBytes is what an Extent takes in memory.
+const ExtentBytes = uint64(unsafe.Sizeof(Extent{}))
+
 // Mapping is one executable range of a process's address space.
 //
 //	process  |......[Start ............ End)......|
@@ -107,17 +115,73 @@ func (m Mapping) FileAddr(a Addr) FileAddr { return FileAddr(uint64(a) - m.Bias)
 // Addr converts an ELF virtual address of the mapped file into this process.
 func (m Mapping) Addr(f FileAddr) Addr { return Addr(uint64(f) + m.Bias) }
 
-// SetBias derives Bias from the segment that holds the mapping's offset. The kernel maps whole pages, so a segment's
-// first page may start before the segment does; ok is false when no executable segment fits.
+// SetBias derives Bias from the segment that holds the mapping's offset; ok is false when no executable segment fits. Where
+// segments share pages of the file (see SharePages) it takes the first one: SetBiasAmong knows better.
 func (m *Mapping) SetBias(segments []Segment, pageSize uint64) (ok bool) {
 	for _, s := range segments {
-		lead := uint64(s.Offset) % pageSize
-		start := s.Offset - FileOffset(lead)
-		if !s.Exec || m.Offset < start || m.Offset >= s.Offset+FileOffset(s.FileSize) {
+		if bias, ok := s.bias(m, pageSize); ok {
+			m.Bias = bias
+			return true
+		}
+	}
+	return false
+}
+
+// SetBiasAmong is SetBias for files whose segments share pages: a mapping's offset may then be of several. all are the
+// process's mappings of the file, m among them. Those of one image have the same bias, so the one counts that most of them
+// can have, and among equals the one that is 0, that of a program at its own addresses.
+func (m *Mapping) SetBiasAmong(all []Mapping, segments []Segment, pageSize uint64) (ok bool) {
+	most := -1
+	for _, s := range segments {
+		bias, fits := s.bias(m, pageSize)
+		if !fits {
 			continue
 		}
-		m.Bias = uint64(m.Start) - uint64(m.Offset) - (uint64(s.VAddr) - uint64(s.Offset))
-		return true
+		votes := 0
+		for i := range all {
+			if all[i].mayHave(bias, segments, pageSize) {
+				votes++
+			}
+		}
+		if votes > most || votes == most && bias == 0 {
+			m.Bias, most, ok = bias, votes, true
+		}
+	}
+	return ok
+}
+
+func (m *Mapping) mayHave(bias uint64, segments []Segment, pageSize uint64) bool {
+	for _, s := range segments {
+		if b, ok := s.bias(m, pageSize); ok && b == bias {
+			return true
+		}
+	}
+	return false
+}
+
+// bias is what the mapping's Bias is if it is of this segment; ok is false if it cannot be. The kernel maps whole pages, so a
+// segment's first page may start before the segment does.
+func (s Segment) bias(m *Mapping, pageSize uint64) (_ uint64, ok bool) {
+	if !s.Exec || m.Offset < s.Offset-FileOffset(uint64(s.Offset)%pageSize) || m.Offset >= s.Offset+FileOffset(s.FileSize) {
+		return 0, false
+	}
+	return uint64(m.Start) - uint64(m.Offset) - (uint64(s.VAddr) - uint64(s.Offset)), true
+}
+
+// SharePages tells whether executable segments at different distances from their places in the file share pages of it.
+func SharePages(segments []Segment, pageSize uint64) bool {
+	for i, a := range segments {
+		for _, b := range segments[i+1:] {
+			if !a.Exec || !b.Exec || uint64(a.VAddr)-uint64(a.Offset) == uint64(b.VAddr)-uint64(b.Offset) {
+				continue
+			}
+			if a.Offset > b.Offset {
+				a, b = b, a
+			}
+			if uint64(b.Offset)&^(pageSize-1) < uint64(a.Offset)+a.FileSize {
+				return true
+			}
+		}
 	}
 	return false
 }

@@ -113,6 +113,7 @@ const (
 	GuessMinChunks = 1  // with kernels without bpf_loop
 	GuessMaxTries  = 8  // words of a chunk that look like return addresses
 	GuessMinTries  = 3
+	GuessSearches  = 64      // of the stack, in one walk
 	GuessCode      = 256     // bytes of code from pc on
 	GuessTokens    = 8       // instructions of a prologue or epilogue
 	GuessReturns   = 8       // instructions in that code that may be returns

@@ -1,6 +1,6 @@
 #!/bin/bash
 # fetch.sh SUITE[:X.Y] ARCH: downloads the newest cloud kernel of a Debian suite (of a series X.Y) unless the cache has it,
-# and prints VERSION=PATH-OF-ITS-IMAGE. apt checks the packages' checksums and the signature above them.
+# and prints VERSION=PATH-OF-ITS-IMAGE, next to which are the modules that guests load. apt checks the packages' checksums and the signature above them.
 set -euo pipefail
 suite=${1%%:*} arch=$2
 series=${1#"$suite"}
@@ -13,15 +13,20 @@ if [ -z "$series" ]; then
 		sed -n 's/^Depends:.*linux-image-\([0-9]*\.[0-9]*\).*/\1/p')
 fi
 
-# extract VERSION: the kernel's image out of its packages.
+# What guests load: an interface to the kernel's hashes, and one that takes its time (test/kernels/guest/modules.go).
+modules="af_alg algif_hash wp512 rmd160"
+
+# extract VERSION: the kernel's image and modules out of its packages.
 extract() {
-	local scratch deb found
+	local scratch deb found name module
 	scratch=$(mktemp -d "$cache/fetch.XXXXXX")
 	found=$(
 		cd "$scratch"
 		"$here/apt.sh" "$suite" "$arch" get -qq download "linux-image-$1" >&2 || exit 0
-		# Newer packages keep the image apart.
-		"$here/apt.sh" "$suite" "$arch" get -qq download "linux-binary-$1" >/dev/null 2>&1 || true
+		# Newer packages keep the image and the modules apart.
+		for name in binary modules; do
+			"$here/apt.sh" "$suite" "$arch" get -qq download "linux-$name-$1" >/dev/null 2>&1 || true
+		done
 		for deb in ./*.deb; do
 			dpkg -x "$deb" root
 		done
@@ -29,6 +34,13 @@ extract() {
 	)
 	if [ -n "$found" ]; then
 		mkdir -p "$cache/$1"
+		for name in $modules; do
+			module=$(find "$scratch/root" -name "$name.ko" -o -name "$name.ko.xz" | sed -n 1p)
+			case $module in
+			*.xz) xz -dc "$module" >"$cache/$1/$name.ko" ;;
+			?*) cp "$module" "$cache/$1/$name.ko" ;;
+			esac
+		done
 		mv "$found" "$cache/$1/vmlinuz"
 	else
 		touch "$cache/gone-$1"
@@ -41,7 +53,7 @@ mkdir -p "$cache"
 for version in $("$here/apt.sh" "$suite" "$arch" cache pkgnames "linux-image-$series" |
 	sed -n "s/^linux-image-\([0-9].*-cloud-$arch\)$/\1/p" | sort -Vr); do
 	case $version in "$series".*) ;; *) continue ;; esac
-	if [ ! -e "$cache/$version/vmlinuz" ] && [ -z "$(find "$cache" -name "gone-$version" -mtime -7)" ]; then
+	if ! { [ -e "$cache/$version/vmlinuz" ] && [ -e "$cache/$version/wp512.ko" ]; } && [ -z "$(find "$cache" -name "gone-$version" -mtime -7)" ]; then
 		extract "$version"
 	fi
 	if [ -e "$cache/$version/vmlinuz" ]; then

@@ -95,6 +95,35 @@ func writeInitramfs(path, arch, root string) error {
 	return f.Close()
 }
 
+// withModules writes an initramfs with the modules of a kernel: an archive behind the one that all kernels of the architecture get.
+func withModules(path, initramfs, modules string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing the initramfs: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	common, err := os.ReadFile(initramfs)
+	if err != nil {
+		return fmt.Errorf("reading the initramfs: %w", err)
+	}
+	if _, err := io.WriteString(f, pad(string(common))); err != nil {
+		return fmt.Errorf("writing the initramfs: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(modules, "*.ko"))
+	if err != nil {
+		return fmt.Errorf("looking for modules: %w", err)
+	}
+	a := &archive{w: f}
+	for _, from := range files {
+		a.file("/modules/"+filepath.Base(from), from)
+	}
+	a.entry("TRAILER!!!", 0, nil)
+	if a.err != nil {
+		return fmt.Errorf("writing modules: %w", a.err)
+	}
+	return f.Close()
+}
+
 func (a *archive) workloads(arch string) error {
 	b, err := workloads.NewBuilder()
 	if err != nil {

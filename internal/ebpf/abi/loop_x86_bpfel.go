@@ -89,6 +89,7 @@ const (
 	LoopLimitsGUESS_MIN_CHUNKS  LoopLimits = 1
 	LoopLimitsGUESS_MAX_TRIES   LoopLimits = 8
 	LoopLimitsGUESS_MIN_TRIES   LoopLimits = 3
+	LoopLimitsGUESS_SEARCHES    LoopLimits = 64
 	LoopLimitsGUESS_NEAR        LoopLimits = 1048576
 	LoopLimitsGUESS_CODE        LoopLimits = 256
 	LoopLimitsGUESS_EXITS       LoopLimits = 4
@@ -224,9 +225,9 @@ type LoopScratch struct {
 		Stop        uint32
 		StopLine    uint32
 		Switched    uint32
+		Searches    uint32
 		Base        uint32
 		Count       uint32
-		_           [4]byte
 		Mapping     LoopMapping
 		WindowBytes uint64
 		WindowStart uint64
@@ -242,6 +243,7 @@ type LoopScratch struct {
 		Cfa     uint64
 		Target  uint64
 		Table   uint32
+		Reason  uint32
 		ExactSp uint32
 		HasFp   int32
 		Record  int32
@@ -256,6 +258,7 @@ type LoopScratch struct {
 			Lo uint32
 			Hi uint32
 		}
+		_         [4]byte
 		Cursor    uint64
 		Limit     uint64
 		WordsRead uint32
@@ -348,6 +351,7 @@ const (
 	LoopMapSlabs            = "slabs"
 	LoopProgOnCpu           = "on_cpu"
 	LoopVarAbiTypes         = "abi_types"
+	LoopVarGuesses          = "guesses"
 	LoopVarKernelStackBytes = "kernel_stack_bytes"
 	LoopVarKernelStacks     = "kernel_stacks"
 	LoopVarMaxFrames        = "max_frames"
@@ -420,6 +424,7 @@ type LoopMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LoopVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
+	Guesses          *ebpf.VariableSpec `ebpf:"guesses"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	KernelStacks     *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
@@ -475,6 +480,7 @@ func (m *LoopMaps) Close() error {
 // It can be passed to LoadLoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LoopVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
+	Guesses          *ebpf.Variable `ebpf:"guesses"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	KernelStacks     *ebpf.Variable `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`

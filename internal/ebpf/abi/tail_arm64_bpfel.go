@@ -25,10 +25,12 @@ const (
 	TailMapSlabs            = "slabs"
 	TailMapWalkPrograms     = "walk_programs"
 	TailProgOnCpu           = "on_cpu"
+	TailProgOnCpuByFp       = "on_cpu_by_fp"
 	TailProgOnCpuGuess      = "on_cpu_guess"
 	TailProgOnCpuNext       = "on_cpu_next"
 	TailProgOnCpuSearch     = "on_cpu_search"
 	TailVarAbiTypes         = "abi_types"
+	TailVarGuesses          = "guesses"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
 	TailVarKernelStacks     = "kernel_stacks"
 	TailVarMaxFrames        = "max_frames"
@@ -81,6 +83,7 @@ type TailSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailProgramSpecs struct {
 	OnCpu       *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpuByFp   *ebpf.ProgramSpec `ebpf:"on_cpu_by_fp"`
 	OnCpuGuess  *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
 	OnCpuNext   *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
 	OnCpuSearch *ebpf.ProgramSpec `ebpf:"on_cpu_search"`
@@ -105,6 +108,7 @@ type TailMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailVariableSpecs struct {
 	AbiTypes         *ebpf.VariableSpec `ebpf:"abi_types"`
+	Guesses          *ebpf.VariableSpec `ebpf:"guesses"`
 	KernelStackBytes *ebpf.VariableSpec `ebpf:"kernel_stack_bytes"`
 	KernelStacks     *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.VariableSpec `ebpf:"max_frames"`
@@ -162,6 +166,7 @@ func (m *TailMaps) Close() error {
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailVariables struct {
 	AbiTypes         *ebpf.Variable `ebpf:"abi_types"`
+	Guesses          *ebpf.Variable `ebpf:"guesses"`
 	KernelStackBytes *ebpf.Variable `ebpf:"kernel_stack_bytes"`
 	KernelStacks     *ebpf.Variable `ebpf:"kernel_stacks"`
 	MaxFrames        *ebpf.Variable `ebpf:"max_frames"`
@@ -176,6 +181,7 @@ type TailVariables struct {
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailPrograms struct {
 	OnCpu       *ebpf.Program `ebpf:"on_cpu"`
+	OnCpuByFp   *ebpf.Program `ebpf:"on_cpu_by_fp"`
 	OnCpuGuess  *ebpf.Program `ebpf:"on_cpu_guess"`
 	OnCpuNext   *ebpf.Program `ebpf:"on_cpu_next"`
 	OnCpuSearch *ebpf.Program `ebpf:"on_cpu_search"`
@@ -184,6 +190,7 @@ type TailPrograms struct {
 func (p *TailPrograms) Close() error {
 	return _TailClose(
 		p.OnCpu,
+		p.OnCpuByFp,
 		p.OnCpuGuess,
 		p.OnCpuNext,
 		p.OnCpuSearch,

@@ -74,15 +74,11 @@ func inodeOf(path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// OwnPID translates a pid of this proc file system into the process's own innermost pid namespace, in which the process
-// itself and the runtimes in it speak of it (perf maps, attach sockets).
-func (fs *FS) OwnPID(pid uint32) (uint32, error) {
-	s, err := fs.Status(pid)
-	if err != nil {
-		return 0, err
-	}
+// OwnPID translates pid, which is the process's in this proc file system, into its own innermost pid namespace, in which the
+// process itself and the runtimes in it speak of it (perf maps, attach sockets).
+func (s Status) OwnPID(pid uint32) uint32 {
 	if len(s.NSPIDs) == 0 {
-		return pid, nil // a kernel without pid namespaces
+		return pid // a kernel without pid namespaces
 	}
-	return s.NSPIDs[len(s.NSPIDs)-1], nil
+	return s.NSPIDs[len(s.NSPIDs)-1]
 }

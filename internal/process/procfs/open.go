@@ -152,7 +152,7 @@ func spellings(path string) []string {
 }
 
 func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error) {
-	fd, err := openPath(dir, path)
+	fd, err := openInRoot(dir, path)
 	if err != nil {
 		return nil, err
 	}
@@ -160,64 +160,33 @@ func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error)
 	return fs.reopen(fd, path, m, func() bool { return false })
 }
 
-// openPath makes a reference to what has the path below dir.
-func openPath(dir int, path string) (int, error) {
-	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		// Sandboxes that do not know openat2(2) refuse it. An absolute link leaves the root here; the inode tells.
-		fd, err = unix.Openat(dir, strings.TrimLeft(path, "/"), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	}
-	return fd, err
-}
-
-// OpenIn opens a regular file by its path in the mount namespace of a process (a perf map, a file of debug information),
-// as carefully as OpenMapped does, but whatever file has that path. Reads are to be done with pread only.
-func (fs *FS) OpenIn(pid uint32, path string) (*os.File, error) {
-	f, err := fs.openIn(fs.path(pid, "root"), path)
-	if err != nil {
-		return nil, fmt.Errorf("opening %q of process %d: %w", path, pid, err)
-	}
-	return f, nil
-}
-
-func (fs *FS) openIn(root, path string) (*os.File, error) {
-	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, gone(err)
-	}
-	defer unix.Close(dir)
-	fd, err := openPath(dir, path)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
-	}
-	return reopenRegular(fs, fd, path)
-}
-
 // reopen opens for reading what fd refers to, if that is the regular file that m is of. sure is asked if the inode does
 // not tell.
 func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func() bool) (*os.File, error) {
+	return fs.openRegular(fd, m.Path, func(st *unix.Stat_t) error {
+		if !matches(fd, st, m.File) && !sure() {
+			return fmt.Errorf("%w: %q is inode %d of device %d:%d", errOther, name, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
+		}
+		return nil
+	})
+}
+
+// openRegular opens for reading what fd refers to, if check, which may be nil, has nothing against it and it is a regular
+// file: else it is an ErrNotFile.
+func (fs *FS) openRegular(fd int, name string, check func(*unix.Stat_t) error) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, fmt.Errorf("looking at %q: %w", name, err)
 	}
-	if !matches(fd, &st, m.File) && !sure() {
-		return nil, fmt.Errorf("%w: inode %d of device %d:%d", errOther, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
+	if check != nil {
+		if err := check(&st); err != nil {
+			return nil, err
+		}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
 	}
-	return reopenRegular(fs, fd, m.Path)
+	return reopenRegular(fs, fd, name)
 }
 
 // reopenRegular opens for reading the regular file that fd refers to.
@@ -285,13 +254,7 @@ func matches(fd int, st *unix.Stat_t, id process.FileID) bool {
 
 // Identify returns what tells an opened file's contents from others.
 func Identify(f *os.File) (process.Identity, error) {
-	var st unix.Stat_t
-	raw, err := f.SyscallConn()
-	if err == nil {
-		if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
-			err = cerr
-		}
-	}
+	st, err := fstat(f)
 	if err != nil {
 		return process.Identity{}, fmt.Errorf("identifying %q: %w", f.Name(), err)
 	}
@@ -302,4 +265,16 @@ func Identify(f *os.File) (process.Identity, error) {
 		Dev:   uint64(st.Dev),
 		Inode: st.Ino,
 	}, nil
+}
+
+// fstat is fstat(2), of which os.File.Stat leaves things out.
+func fstat(f *os.File) (st unix.Stat_t, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return st, err
+	}
+	if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
+		err = cerr
+	}
+	return st, err
 }

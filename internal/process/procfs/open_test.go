@@ -298,36 +298,6 @@ func TestOpenOverlay(t *testing.T) {
 	}
 }
 
-func TestOpenIn(t *testing.T) {
-	fs, pid, dir := New("/proc"), uint32(os.Getpid()), t.TempDir()
-	write(t, filepath.Join(dir, "perf.map"), "good")
-	f, err := fs.OpenIn(pid, filepath.Join(dir, "perf.map"))
-	if got := begins(t, f, err); got != "good" {
-		t.Errorf("%q %v", got, err)
-	}
-	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{filepath.Join(dir, "fifo"), dir, "/dev/null"} {
-		if f, err := fs.OpenIn(pid, path); !errors.Is(err, ErrNotFile) {
-			t.Errorf("%s: %v %v", path, f, err)
-		}
-	}
-	// Links stay below the root, the upward ones too.
-	root := filepath.Join(dir, "root")
-	if err := errors.Join(os.Mkdir(root, 0o755), os.Symlink("/inside", filepath.Join(root, "absolute")),
-		os.Symlink("../../../../../../inside", filepath.Join(root, "upward"))); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(root, "inside"), "good")
-	for _, name := range []string{"/absolute", "/upward", "/../inside"} {
-		f, err := fs.openIn(root, name)
-		if got := begins(t, f, err); got != "good" {
-			t.Errorf("%s: %q %v", name, got, err)
-		}
-	}
-}
-
 func TestIdentify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	write(t, path, "good")

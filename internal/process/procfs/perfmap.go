@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,15 +39,15 @@ func (fs *FS) OpenPerfMap(pid uint32) (*os.File, error) {
 }
 
 func (fs *FS) openPerfMap(pid uint32) (*os.File, error) {
-	own, err := fs.OwnPID(pid)
+	status, err := fs.Status(pid)
 	if err != nil {
 		return nil, err
 	}
-	from, err := fs.writerOf(pid)
+	from, err := fs.writerOf(pid, status)
 	if err != nil {
 		return nil, err
 	}
-	f, err := fs.openTmp(fs.path(pid, "root"), perfMapName(own), from)
+	f, err := fs.openTmp(fs.path(pid, "root"), perfMapName(status.OwnPID(pid)), from)
 	if err == nil || errors.Is(err, ErrForeign) || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFile) {
 		return f, err // what is there counts
 	}
@@ -67,7 +66,7 @@ func perfMapName(pid uint32) string { return "perf-" + strconv.FormatUint(uint64
 // OpenJITDump opens the jitdump that process pid has mapped, as OpenMapped does; it has to belong to the process's user or
 // root. That it is mapped tells that it is not an earlier process's.
 func (fs *FS) OpenJITDump(pid uint32, m process.MmapInfo) (*os.File, error) {
-	from, err := fs.writerOf(pid)
+	status, err := fs.Status(pid)
 	if err != nil {
 		return nil, fmt.Errorf("opening the jitdump of process %d: %w", pid, err)
 	}
@@ -75,15 +74,9 @@ func (fs *FS) OpenJITDump(pid uint32, m process.MmapInfo) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	raw, err := f.SyscallConn()
+	st, err := fstat(f)
 	if err == nil {
-		if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
-			err = cerr
-		}
-	}
-	if err == nil {
-		err = from.owns(&st)
+		err = writer{uids: status.UIDs, root: true}.owns(&st)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the jitdump %q of process %d: %w", m.Path, pid, err), f.Close())
@@ -98,30 +91,17 @@ type writer struct {
 	start time.Time
 }
 
-func (fs *FS) writerOf(pid uint32) (writer, error) {
+func (fs *FS) writerOf(pid uint32, status Status) (writer, error) {
 	stat, err := fs.Stat(pid)
 	if err != nil {
 		return writer{}, err
-	}
-	b, err := fs.read(pid, "status", maxSmallFile)
-	if err != nil {
-		return writer{}, err
-	}
-	w := writer{root: true}
-	for line := range strings.Lines(string(b)) {
-		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
-			if w.uids, err = numbers(strings.Fields(ids)); err != nil {
-				return writer{}, fmt.Errorf("%w: Uid: %w", ErrStatus, err)
-			}
-		}
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return writer{}, fmt.Errorf("reading the clock: %w", err)
 	}
 	age := now.Nano() - fs.boottimeOffset - int64(stat.StartTime)
-	w.start = time.Now().Add(-time.Duration(age))
-	return w, nil
+	return writer{uids: status.UIDs, root: true, start: time.Now().Add(-time.Duration(age))}, nil
 }
 
 // owns tells by an error if a file is of somebody else.
@@ -160,20 +140,15 @@ func (fs *FS) openTrusted(dir int, name string, from writer) (*os.File, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
-	}
-	if err := from.owns(&st); err != nil {
-		return nil, err
-	}
-	if written := time.Unix(st.Mtim.Unix()); written.Before(from.start.Add(-startSlack)) {
-		return nil, fmt.Errorf("%w: written at %s, process of %s", ErrStale, written, from.start)
-	}
-	return reopenRegular(fs, fd, "/tmp/"+name)
+	return fs.openRegular(fd, "/tmp/"+name, func(st *unix.Stat_t) error {
+		if err := from.owns(st); err != nil {
+			return err
+		}
+		if written := time.Unix(st.Mtim.Unix()); written.Before(from.start.Add(-startSlack)) {
+			return fmt.Errorf("%w: written at %s, process of %s", ErrStale, written, from.start)
+		}
+		return nil
+	})
 }
 
 // sharesMounts tells whether a process is known to be in the collector's mount namespace.

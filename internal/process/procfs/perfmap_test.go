@@ -91,7 +91,11 @@ func TestOpenPerfMap(t *testing.T) {
 
 func startOf(t *testing.T, fs *FS, pid uint32) time.Time {
 	t.Helper()
-	w, err := fs.writerOf(pid)
+	status, err := fs.Status(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := fs.writerOf(pid, status)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,14 +102,7 @@ func (r *Root) open(dir int, path string) (*os.File, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("%w: mode %o", ErrNotFile, st.Mode)
-	}
-	return reopenRegular(r.fs, fd, r.name+"/"+strings.TrimLeft(path, "/"))
+	return r.fs.openRegular(fd, r.name+"/"+strings.TrimLeft(path, "/"), nil)
 }
 
 // openInRoot makes a reference to what has the path below dir.

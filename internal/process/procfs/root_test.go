@@ -220,6 +220,29 @@ func TestRootOfProcess(t *testing.T) {
 	}
 }
 
+// TestRootOpensFilesOnly below the test's own root, and below a directory.
+func TestRootOpensFilesOnly(t *testing.T) {
+	proc, dir := New("/proc"), t.TempDir()
+	own, err := proc.OpenRoot(uint32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	write(t, filepath.Join(dir, "perf.map"), "good")
+	f, err := own.Open(filepath.Join(dir, "perf.map"))
+	if got := begins(t, f, err); got != "good" {
+		t.Errorf("%q %v", got, err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "fifo"), dir, "/dev/null"} {
+		if f, err := own.Open(path); !errors.Is(err, ErrNotFile) {
+			t.Errorf("%s: %v %v", path, f, err)
+		}
+	}
+}
+
 // FuzzWalk follows any path by both ways: where both find something it is the same.
 func FuzzWalk(f *testing.F) {
 	for _, path := range []string{"/a/b/chain2", "/out/../dir/c/deep", "//around", "/fifo", "/a/./b/../../upward"} {

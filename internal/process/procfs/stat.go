@@ -113,7 +113,8 @@ type Status struct {
 	TGID uint32
 	// NSPIDs are the process's pids, from the pid namespace of this proc file system inward to its own.
 	NSPIDs []uint32
-	UID    uint32 // real
+	// UIDs are the real, effective, saved and file system user ids.
+	UIDs []uint32
 }
 
 // maxPIDNamespaces is the kernel's MAX_PID_NS_LEVEL (include/linux/pid_namespace.h of Linux 6.1), and the first.
@@ -147,7 +148,7 @@ func parseStatus(b []byte) (Status, error) {
 		case "Tgid":
 			s.TGID, err = first(values)
 		case "Uid":
-			s.UID, err = first(values)
+			s.UIDs, err = numbers(values)
 		case "NSpid":
 			s.NSPIDs, err = numbers(values)
 		}

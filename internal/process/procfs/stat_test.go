@@ -39,11 +39,11 @@ func TestParseStatus(t *testing.T) {
 	// From a container: /proc of the host, then two namespaces deep.
 	s, err := parseStatus([]byte("Name:\ta\\nTgid:\t7\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t4711\nNgid:\t0\nPid:\t4711\n" +
 		"PPid:\t1\nUid:\t1000\t1001\t1002\t1003\nGid:\t0\t0\t0\t0\nNStgid:\t4711\t40\t7\nNSpid:\t4711\t40\t7\n"))
-	if err != nil || s.TGID != 4711 || s.UID != 1000 || !slices.Equal(s.NSPIDs, []uint32{4711, 40, 7}) {
+	if err != nil || s.TGID != 4711 || !slices.Equal(s.UIDs, []uint32{1000, 1001, 1002, 1003}) || !slices.Equal(s.NSPIDs, []uint32{4711, 40, 7}) {
 		t.Errorf("%+v %v", s, err)
 	}
 	for _, bad := range []string{"", "Tgid:\t\n", "Tgid:\tx\n", "Tgid:\t1\nNSpid:\n", "Tgid:\t1\nNSpid:\t1\tx\n",
-		"Tgid:\t1\nUid:\t-1\n", "Tgid:\t1\nNSpid:" + strings.Repeat("\t1", 40) + "\n"} {
+		"Tgid:\t1\nUid:\t-1\n", "Tgid:\t1\nUid:\t1\t2\t3\tx\n", "Tgid:\t1\nUid:\n", "Tgid:\t1\nNSpid:" + strings.Repeat("\t1", 40) + "\n"} {
 		if s, err := parseStatus([]byte(bad)); !errors.Is(err, ErrStatus) {
 			t.Errorf("%q: %+v %v", bad, s, err)
 		}
@@ -117,10 +117,10 @@ func TestLiveProcess(t *testing.T) {
 		t.Errorf("started at %d, between %d and %d", start, before.Nano(), after.Nano())
 	}
 	status, err := fs.Status(pid)
-	if err != nil || status.TGID != pid || status.UID != uint32(os.Getuid()) || len(status.NSPIDs) == 0 || status.NSPIDs[0] != pid {
+	if err != nil || status.TGID != pid || len(status.UIDs) != 4 || status.UIDs[0] != uint32(os.Getuid()) || len(status.NSPIDs) == 0 || status.NSPIDs[0] != pid {
 		t.Errorf("%+v %v", status, err)
 	}
-	if own, err := fs.OwnPID(pid); err != nil || own != pid {
+	if own := status.OwnPID(pid); own != pid {
 		t.Errorf("%d %v", own, err)
 	}
 	if comm, err := fs.Comm(pid, pid); err != nil || comm != "sleep" {

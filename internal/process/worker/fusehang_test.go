@@ -157,8 +157,13 @@ func TestHangingFile(t *testing.T) {
 		}
 	}()
 	p := New[string, string, int](Options{Workers: 1})
+	root, err := procfs.New("/proc").OpenRoot(uint32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	read := func(context.Context) (int, error) {
-		f, err := procfs.New("/proc").OpenIn(uint32(os.Getpid()), filepath.Join(h.dir, "file"))
+		f, err := root.Open(filepath.Join(h.dir, "file"))
 		if err != nil {
 			return 0, err
 		}

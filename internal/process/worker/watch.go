@@ -50,7 +50,7 @@ func (p *Pool[K, G, V]) waits(j *job[K, G, V]) func(bool) {
 // startWatch is called on the job's thread.
 func (p *Pool[K, G, V]) startWatch(j *job[K, G, V]) {
 	tid := unix.Gettid()
-	j.watch = watch{tid: tid, cpu: threadCPU(tid)}
+	j.watch = watch{tid: tid, cpu: ThreadCPU(tid)}
 	j.watch.timer = time.AfterFunc(p.options.Patience/looks, func() { p.look(j) })
 }
 
@@ -75,7 +75,7 @@ func (p *Pool[K, G, V]) look(j *job[K, G, V]) {
 		return
 	}
 	w.looks++
-	switch cpu := threadCPU(w.tid); {
+	switch cpu := ThreadCPU(w.tid); {
 	case cpu != w.cpu:
 		w.cpu, w.still = cpu, 0
 		if j.stuck {
@@ -90,10 +90,10 @@ func (p *Pool[K, G, V]) look(j *job[K, G, V]) {
 	w.timer.Reset(p.options.Patience / looks)
 }
 
-// threadCPU is the CPU time that a thread of this process has used, in ns; always the same where that is not to be known.
+// ThreadCPU is the CPU time that a thread of this process has used, in ns; always the same where that is not to be known.
 // The clock's number is that of include/linux/posix-timers_types.h in Linux 6.18 (MAKE_THREAD_CPUCLOCK, CPUCLOCK_SCHED), and
 // the same in 5.10.
-func threadCPU(tid int) int64 {
+func ThreadCPU(tid int) int64 {
 	const perThread, sched = 4, 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^tid<<3|perThread|sched), &t); err != nil {

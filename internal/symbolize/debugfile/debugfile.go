@@ -79,9 +79,8 @@ type Options struct {
 	Roots []Root
 	// Fetcher is asked last; nil if there is none.
 	Fetcher Fetcher
-	// MaxDebugData is how many bytes of .gnu_debugdata are decompressed at most; 16 MiB if it is 0.
-	MaxDebugData uint64
-	// NoDebugData: .gnu_debugdata is known to have no debug information, which saves decompressing it again.
+	// NoDebugData: .gnu_debugdata is known to have no debug information, which saves decompressing it again. An earlier
+	// search's Found tells.
 	NoDebugData bool
 }
 
@@ -99,6 +98,9 @@ type Found struct {
 	Path, SupplementPath, PackagePath string
 	// Wanted are the build ids of files that are missing and that a Fetcher may have.
 	Wanted []string
+	// NoDebugData: the file has no .gnu_debugdata, or one without debug information, which stays so. It is false if what was
+	// found was found before looking there, or if it could not be read.
+	NoDebugData bool
 
 	closers []io.Closer
 }
@@ -275,17 +277,17 @@ func (s *search) linked(c *opened, link debugLinkSection) error {
 // byDebugData looks into .gnu_debugdata, which most often has symbols only.
 func (s *search) byDebugData() bool {
 	if s.opts.NoDebugData {
+		s.found.NoDebugData = true
 		return false
 	}
-	inner, release, err := elfsym.DebugData(s.f, s.opts.MaxDebugData)
+	inner, release, err := elfsym.DebugData(s.f)
 	if err != nil {
 		s.problem(fmt.Errorf("reading .gnu_debugdata: %w", err))
-	}
-	if inner == nil {
 		return false
 	}
-	if !hasInfo(inner) {
+	if inner == nil || !hasInfo(inner) {
 		release()
+		s.found.NoDebugData = true
 		return false
 	}
 	s.take(nil, inner, SourceDebugData)

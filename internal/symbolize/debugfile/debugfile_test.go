@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -160,23 +161,51 @@ func TestDebugData(t *testing.T) {
 		fetch := &fetcher{err: errors.New("not reachable")}
 		found, err := find(t, r.open("/src/prog"), Options{Fetcher: fetch}, r)
 		if !dwarf {
-			if !errors.Is(err, ErrNotFound) || !errors.Is(err, fetch.err) || found.Debug != nil {
-				t.Errorf("%v, %v", found, err)
+			if !errors.Is(err, ErrNotFound) || !errors.Is(err, fetch.err) || found.Debug != nil || !found.NoDebugData {
+				t.Errorf("%v, %v, %v", found, err, found.NoDebugData)
+			}
+			// The next search does without it: the section is not even read.
+			counted := &countedReads{ReaderAt: r.open("/src/prog").ReaderAt()}
+			f, err := elffile.New(counted, r.open("/src/prog").Size())
+			if err != nil {
+				t.Fatal(err)
+			}
+			counted.section = f.Section(".gnu_debugdata")
+			for _, known := range []bool{false, true} {
+				counted.reads = 0
+				again, err := find(t, f, Options{NoDebugData: known}, r)
+				if !errors.Is(err, ErrNotFound) || !again.NoDebugData || (counted.reads == 0) != known {
+					t.Errorf("known %v: %v, %v, %d reads", known, err, again.NoDebugData, counted.reads)
+				}
 			}
 			continue
 		}
-		if err != nil || found.Source != SourceDebugData || found.String() != "debugdata" {
-			t.Errorf("%v, %v", found, err)
+		if err != nil || found.Source != SourceDebugData || found.String() != "debugdata" || found.NoDebugData {
+			t.Errorf("%v, %v, %v", found, err, found.NoDebugData)
 		}
 		checkMain(t, found, at)
 		if found, err := find(t, r.open("/src/prog"), Options{NoDebugData: true}, r); found.Debug != nil {
 			t.Errorf("%v, %v", found, err)
 		}
 		f := r.open("/src/prog")
-		if found, err := find(t, f.Within(elffile.NewBudget("small", 4096)), Options{}, r); !errors.Is(err, elffile.ErrTooLarge) {
-			t.Errorf("%v, %v", found, err)
+		if found, err := find(t, f.Within(elffile.NewBudget("small", 4096)), Options{}, r); !errors.Is(err, elffile.ErrTooLarge) || found.NoDebugData {
+			t.Errorf("%v, %v, %v", found, err, found.NoDebugData)
 		}
 	}
+}
+
+// countedReads counts the reads of a section.
+type countedReads struct {
+	io.ReaderAt
+	section *elffile.Section
+	reads   int
+}
+
+func (c *countedReads) ReadAt(b []byte, off int64) (int, error) {
+	if s := c.section; s != nil && off < int64(s.Offset)+int64(s.Size) && off+int64(len(b)) > int64(s.Offset) {
+		c.reads++
+	}
+	return c.ReaderAt.ReadAt(b, off)
 }
 
 // TestFetched gets the debug file and the supplementary one from a Fetcher.

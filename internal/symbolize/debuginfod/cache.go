@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,43 +31,49 @@ const (
 )
 
 // cache is a directory of files. They are not changed once they have their names; when each was last wanted is its time of
-// modification. Other processes may add and remove files: nothing that is remembered of the directory is relied upon.
+// modification. Other processes may add and remove files: nothing that is remembered of the directory is relied upon. It is
+// first looked at, and made, when something is wanted of it.
 type cache struct {
 	dir   string
 	limit int64
 	now   func() time.Time
 
-	mu                       sync.Mutex
-	promised                 int64 // bytes that files being downloaded have room for, and have not written
-	evictions, corrupt, lost uint64
-	bytes                    int64
-	files                    int
+	mu       sync.Mutex // held while the disk is waited for
+	promised int64      // bytes that files being downloaded have room for, and have not written
+	looked   atomic.Bool
+
+	// Whoever counts waits for no disk.
+	evictions, corrupt, lost atomic.Uint64
+	bytes, files             atomic.Int64
 }
 
-func openCache(dir string, limit int64, now func() time.Time) (*cache, error) {
+func newCache(dir string, limit int64, now func() time.Time) (*cache, error) {
 	if dir == "" {
 		return nil, errors.New("no directory for debug information")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the cache of debug information: %w", err)
-	}
-	c := &cache{dir: dir, limit: limit, now: now}
-	if err := c.room(0); err != nil {
-		return nil, fmt.Errorf("opening the cache of debug information: %w", err)
-	}
-	return c, nil
+	return &cache{dir: dir, limit: limit, now: now}, nil
 }
 
-func (c *cache) counters() (evictions, corrupt, stale uint64, bytes int64, files int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.evictions, c.corrupt, c.lost, c.bytes, c.files
+// look makes the directory, tidies it up and counts what it has, once. That it is full stands in nobody's way who reads.
+func (c *cache) look() error {
+	if c.looked.Load() {
+		return nil
+	}
+	err := c.room(0)
+	if f := asFailure(err); f != nil && f.reason != noSpace {
+		return fmt.Errorf("%w: %w", ErrCache, err)
+	}
+	c.looked.Store(true)
+	return nil
 }
 
 func (c *cache) path(id string) string { return filepath.Join(c.dir, id+suffix) }
 
 // open returns the file of a build id. What is there by that name and is something else is removed.
 func (c *cache) open(id string) (*os.File, error) {
+	if err := c.look(); err != nil {
+		return nil, err
+	}
 	name := c.path(id)
 	f, size, err := openRegular(name, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,9 +83,7 @@ func (c *cache) open(id string) (*os.File, error) {
 		return nil, fmt.Errorf("opening debug information of build id %s: %w", id, err)
 	}
 	if err := verify(f, size, id); err != nil {
-		c.mu.Lock()
-		c.corrupt++
-		c.mu.Unlock()
+		c.corrupt.Add(1)
 		err = fmt.Errorf("debug information of build id %s: %w: %w", id, ErrNotCached, err)
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
 	}
@@ -162,7 +167,7 @@ func (c *cache) scan() (all []entry, temporary int64, err error) {
 		case named:
 			all = append(all, entry{path, info.Size(), info.ModTime()})
 		case c.now().Sub(info.ModTime()) > staleAfter && remove(path):
-			c.lost++
+			c.lost.Add(1)
 		default:
 			temporary += info.Size()
 		}
@@ -185,23 +190,27 @@ func (c *cache) room(bytes int64) error {
 		return failed(disk, "looking into the cache: %w", err)
 	}
 	total += c.promised + bytes
-	c.bytes, c.files = 0, len(all)
+	kept, files := int64(0), len(all)
 	for _, e := range all {
 		total += e.size
-		c.bytes += e.size
+		kept += e.size
 	}
+	defer func() {
+		c.bytes.Store(kept)
+		c.files.Store(int64(files))
+	}()
 	for _, e := range all {
 		if total <= c.limit {
 			break
 		}
 		if err := os.Remove(e.path); err == nil {
-			c.evictions++
+			c.evictions.Add(1)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return failed(disk, "making room in the cache: %w", err)
 		}
 		total -= e.size
-		c.bytes -= e.size
-		c.files--
+		kept -= e.size
+		files--
 	}
 	if total > c.limit {
 		return failed(noSpace, "%d bytes do not fit the cache of %d beside what is being downloaded", bytes, c.limit)

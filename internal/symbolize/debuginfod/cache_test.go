@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,9 +70,91 @@ func TestEviction(t *testing.T) {
 	if n, err := f.ReadAt(b, 0); err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	// A smaller limit counts from the next start on.
-	if again := client(t, Options{Dir: c.opts.Dir, MaxBytes: limit / 3, Now: clock.Now}, s); inCache(again, 6) != "5" || again.Stats().Evictions != 2 {
+	// A smaller limit counts from the first use after the next start on.
+	again := client(t, Options{Dir: c.opts.Dir, MaxBytes: limit / 3, Now: clock.Now}, s)
+	firstUse(t, again)
+	if inCache(again, 6) != "5" || again.Stats().Evictions != 2 {
 		t.Errorf("%s, %+v", inCache(again, 6), again.Stats())
+	}
+}
+
+// firstUse has a client look at its cache.
+func firstUse(t *testing.T, c *Client) {
+	t.Helper()
+	if f, err := c.CachedOnly().Debuginfo(t.Context(), testID(1000)); !errors.Is(err, ErrNotCached) {
+		t.Fatal(f, err)
+	}
+}
+
+// TestNewTouchesNoDisk: a directory that hangs, or is of no use, shows when something is wanted of it.
+func TestNewTouchesNoDisk(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	later := filepath.Join(dir, "later")
+	c, err := New(Options{URLs: []string{s.URL}, Dir: later})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(later); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the directory is made at once:", err)
+	}
+	firstUse(t, c)
+	if st, err := os.Stat(later); err != nil || st.Mode() != os.ModeDir|0o700 {
+		t.Error(st, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = New(Options{URLs: []string{s.URL}, Dir: filepath.Join(file, "cache")}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(2) {
+		_, err := c.CachedOnly().Debuginfo(t.Context(), testID(1))
+		if !errors.Is(err, unix.ENOTDIR) || !errors.Is(err, ErrCache) || errors.Is(err, ErrNotCached) || c.Stats().Failures[disk] != n+1 {
+			t.Errorf("%v, %+v", err, c.Stats())
+		}
+	}
+}
+
+// TestStatsWaitForNoDisk asks for the counters while the cache's directory is being looked into, without end.
+func TestStatsWaitForNoDisk(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, tempPrefix+"1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	looking, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	// How old a temporary file is is asked for in the middle of it.
+	now := func() time.Time {
+		once.Do(func() {
+			close(looking)
+			<-goOn
+		})
+		return time.Now()
+	}
+	c, err := New(Options{URLs: []string{s.URL}, Dir: dir, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := make(chan error)
+	go func() {
+		_, err := c.CachedOnly().Debuginfo(context.Background(), testID(1))
+		used <- err
+	}()
+	<-looking
+	answered := make(chan Stats)
+	go func() { answered <- c.Stats() }()
+	select {
+	case got := <-answered:
+		if got.CacheFiles != 0 {
+			t.Errorf("%+v", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the counters wait for the disk")
+	}
+	close(goOn)
+	if err := <-used; !errors.Is(err, ErrNotCached) {
+		t.Error(err)
 	}
 }
 
@@ -114,6 +197,7 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := client(t, Options{Dir: dir, MaxBytes: 12000}, s)
+	firstUse(t, c)
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) || c.Stats().Stale != 1 {
 		t.Errorf("%v, %+v", err, c.Stats())
 	}
@@ -199,6 +283,7 @@ func TestNoDirectory(t *testing.T) {
 		wantContent(t, c, id, body)
 	}
 	c = client(t, Options{Dir: filepath.Join(c.opts.Dir, "cache")}, s)
+	firstUse(t, c)
 	if err := errors.Join(os.Remove(c.opts.Dir), os.WriteFile(c.opts.Dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +301,7 @@ func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-			t.Skipf("mounting a small file system is not permitted here: %v", err)
+			t.Skipf("not supported: mounting a small file system: %v", err)
 		}
 		t.Fatal(err)
 	}

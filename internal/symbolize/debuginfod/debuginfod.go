@@ -32,6 +32,8 @@ var (
 	ErrUnavailable = errors.New("not available for now")
 	// ErrNotCached: it is not in the cache, and nobody was asked.
 	ErrNotCached = errors.New("not in the cache")
+	// ErrCache: the directory of the cache cannot be made or read, so that nothing can be kept.
+	ErrCache = errors.New("the cache of debug information cannot be used")
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("debuginfod client is closed")
 )
@@ -110,7 +112,8 @@ type Client struct {
 	running sync.WaitGroup
 }
 
-// New makes a Client, and its cache's directory. An error names the URL or the directory that is of no use.
+// New makes a Client. It touches neither network nor disk: the cache's directory is made, and tidied up, when something is
+// first wanted of it. An error names the URL that is of no use.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	if len(o.URLs) == 0 {
@@ -129,7 +132,7 @@ func New(o Options) (*Client, error) {
 	if c.absent, err = newMemory(); err != nil {
 		return nil, err
 	}
-	if c.cache, err = openCache(o.Dir, o.MaxBytes, o.Now); err != nil {
+	if c.cache, err = newCache(o.Dir, o.MaxBytes, o.Now); err != nil {
 		return nil, err
 	}
 	c.http = &http.Client{Transport: transport(o), CheckRedirect: checkRedirect}

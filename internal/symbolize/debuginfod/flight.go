@@ -47,17 +47,24 @@ func (c *Client) fly(ctx context.Context, fl *flight, id string) {
 	defer c.running.Done()
 	defer fl.cancel()
 	f, err := c.inTurn(ctx, id)
+	if nobodys := c.land(fl, id, f, err); nobodys != nil {
+		_ = nobodys.Close() // it is only read
+	}
+}
+
+// land ends a download. It returns the file if nobody waits for it, to be closed without the lock: that may wait for the disk.
+func (c *Client) land(fl *flight, id string, f *os.File, err error) (nobodys *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flights[id] == fl {
 		delete(c.flights, id)
 	}
-	fl.file, fl.err = f, err
-	if fl.waiting == 0 && f != nil {
-		_ = f.Close() // it is only read
-		fl.file = nil
+	if fl.waiting == 0 {
+		f, nobodys = nil, f
 	}
+	fl.file, fl.err = f, err
 	close(fl.done)
+	return nobodys
 }
 
 // inTurn waits until a download may begin.
@@ -96,19 +103,23 @@ func (c *Client) leave(fl *flight, id string) (*os.File, error) {
 
 // abandon is for those who wait no more. The last one stops the download.
 func (c *Client) abandon(fl *flight, id string) {
+	if nobodys := c.quit(fl, id); nobodys != nil {
+		_ = nobodys.Close() // as in fly
+	}
+}
+
+func (c *Client) quit(fl *flight, id string) (nobodys *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if fl.waiting--; fl.waiting > 0 {
-		return
+		return nil
 	}
 	fl.cancel()
 	if c.flights[id] == fl {
 		delete(c.flights, id) // who comes now starts anew
 	}
-	if fl.file != nil {
-		_ = fl.file.Close() // it is only read
-		fl.file = nil
-	}
+	nobodys, fl.file = fl.file, nil
+	return nobodys
 }
 
 // duplicate makes another file of an opened one. They share a place to read from, which nobody uses who reads with pread.

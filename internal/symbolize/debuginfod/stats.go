@@ -66,16 +66,17 @@ type Stats struct {
 	Corrupt   uint64 // files in the cache that were not what they were called, and are removed
 	Stale     uint64 // temporary files that somebody left, and are removed
 
-	CacheBytes int64 // in the cache when it was last looked at
+	CacheBytes int64 // in the cache when it was last looked at; 0 before the first time
 	CacheFiles int
 }
 
-// Stats returns the counters.
+// Stats returns the counters. It waits for nothing.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	s := c.stats
 	c.mu.Unlock()
-	s.Evictions, s.Corrupt, s.Stale, s.CacheBytes, s.CacheFiles = c.cache.counters()
+	s.Evictions, s.Corrupt, s.Stale = c.cache.evictions.Load(), c.cache.corrupt.Load(), c.cache.lost.Load()
+	s.CacheBytes, s.CacheFiles = c.cache.bytes.Load(), int(c.cache.files.Load())
 	return s
 }
 

@@ -265,6 +265,7 @@ func TestManyClients(t *testing.T) {
 	}
 	wait.Wait()
 	c := client(t, Options{Dir: dir, MaxBytes: 6 * (size + 1000)}, s)
+	firstUse(t, c)
 	if got := c.Stats(); got.CacheBytes > 6*(size+1000) || got.CacheFiles == 0 || got.Corrupt != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -118,19 +118,15 @@ type abbrev struct {
 
 // abbrevs are those of a unit.
 type abbrevs struct {
-	dense []abbrev          // by code - 1: all compilers number from 1 on
-	rest  map[uint64]abbrev // other codes
-
+	dense []abbrev           // by code - 1: all compilers number from 1 on
+	rest  map[uint64]*abbrev // other codes
 }
 
 func (t *abbrevs) get(code uint64) *abbrev {
 	if i := code - 1; i < uint64(len(t.dense)) {
 		return &t.dense[i]
 	}
-	if a, ok := t.rest[code]; ok {
-		return &a
-	}
-	return nil
+	return t.rest[code]
 }
 
 const (
@@ -233,16 +229,16 @@ func (d *Data) abbrevs(u *unit) (*abbrevs, error) {
 			if err := a.take(size, "abbreviations"); err != nil {
 				return nil, err
 			}
-
 			if code == uint64(len(t.dense))+1 {
 				t.dense = append(t.dense, x)
 				continue
 			}
 			if t.rest == nil {
-				t.rest = map[uint64]abbrev{}
+				t.rest = map[uint64]*abbrev{}
 			}
 			if t.get(code) == nil { // the first one counts
-				t.rest[code] = x
+				one := x // x itself stays off the heap
+				t.rest[code] = &one
 			}
 		}
 	})

@@ -154,7 +154,7 @@ func (d *Data) keep(key cacheKey, e cacheEntry) {
 	e.bytes += entryBytes
 	d.cache.lru.Add(key, e)
 	d.cache.bytes += uint64(e.bytes)
-	d.forget(max(d.opts.CacheBytes, uint64(e.bytes)))
+	d.forget(max(d.cacheLimit, uint64(e.bytes)))
 }
 
 // add appends v to s, whose growth is taken from the account.

@@ -6,7 +6,6 @@ const (
 	tagClassType         = 0x02
 	tagEnumerationType   = 0x04
 	tagLexicalBlock      = 0x0b
-	tagCompileUnit       = 0x11
 	tagStructureType     = 0x13
 	tagUnionType         = 0x17
 	tagInlinedSubroutine = 0x1d
@@ -90,9 +89,7 @@ const (
 	formGNUStrIndex    = 0x1f02
 	formGNURefAlt      = 0x1f20
 	formGNUStrpAlt     = 0x1f21
-	unitCompile        = 0x01
 	unitType           = 0x02
-	unitPartial        = 0x03
 	unitSkeleton       = 0x04
 	unitSplitCompile   = 0x05
 	unitSplitType      = 0x06

@@ -66,12 +66,11 @@ type Options struct {
 	// ran in. The io.Closer may be nil. It is called again if the file was closed since, to make room for others.
 	OpenSplit func(name, compDir string, id uint64) (*elffile.File, io.Closer, error)
 
-	// CacheBytes is how much of what was decoded is kept, at most; half of what the budget has left.
-	CacheBytes uint64
 	// MaxSteps is how many DIEs, rows of lines, ranges and the like one lookup, or Open, may look at; 128 Mi, some seconds.
 	MaxSteps int
 	// Spill, if it is not nil, makes a place outside of memory for so many bytes, where large sections that are compressed are
-	// decompressed to. It is closed with the Data. An error means that they have to fit the budget.
+	// decompressed to. It is closed with the file that the section is of. An error, also of writing to it, means that they
+	// have to fit the budget.
 	Spill func(size uint64) (Spill, error)
 	// SpillSize is from how many bytes on a section is large; 1 MiB.
 	SpillSize uint64
@@ -100,10 +99,12 @@ type Data struct {
 	budget *elffile.Budget
 	pages  *pages
 	cache  *cache
-	main   *object
-	dwp    *object
-	code   []extent
-	index  index
+	// cacheLimit is how many bytes of what was decoded are kept, at most.
+	cacheLimit uint64
+	main       *object
+	dwp        *object
+	code       []elffile.Extent
+	index      index
 
 	splits  *simplelru.LRU[uint64, *object] // by the skeleton's offset
 	closing []*object                       // gone from splits
@@ -115,7 +116,6 @@ type Data struct {
 	maxSteps int
 	stats    Stats
 	problems []error
-	spills   []Spill
 }
 
 // Open reads the headers of f's units and which addresses they cover. f's reader, and those of the files in Options, must
@@ -132,7 +132,7 @@ func Open(f *elffile.File, o Options) (*Data, error) {
 	if o.MaxSteps <= 0 {
 		o.MaxSteps = defaultSteps
 	}
-	d := &Data{opts: o, budget: budget, maxSteps: o.MaxSteps, left: o.MaxSteps, code: codeExtents(f)}
+	d := &Data{opts: o, budget: budget, maxSteps: o.MaxSteps, left: o.MaxSteps, code: f.CodeExtents()}
 	var err error
 	if d.pages, err = newPages(); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func Open(f *elffile.File, o Options) (*Data, error) {
 		d.Close()
 		return nil, err
 	}
-	d.opts.CacheBytes = d.cacheLimit(o.CacheBytes)
+	d.cacheLimit = d.budget.Left() / 2
 	return d, nil
 }
 
@@ -173,25 +173,16 @@ func (d *Data) open() error {
 	return d.buildIndex()
 }
 
-func (d *Data) cacheLimit(asked uint64) uint64 {
-	half := d.budget.Left() / 2
-	if asked == 0 {
-		return half
-	}
-	return min(asked, half)
-}
-
 // Close closes the split files that are open and gives everything back to the budget. The Data is of no use any more.
 func (d *Data) Close() {
 	d.forget(0)
 	d.splits.Purge()
 	d.begin()
-	for _, s := range d.spills {
-		if err := s.Close(); err != nil {
-			d.note(fmt.Errorf("closing a decompressed section: %w", err))
+	for _, o := range []*object{d.main, d.main.alt, d.dwp} {
+		if o != nil {
+			o.close()
 		}
 	}
-	d.spills = nil
 	d.budget.Give(d.held)
 	d.held = 0
 }

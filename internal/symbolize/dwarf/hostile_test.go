@@ -270,6 +270,85 @@ func TestManyOverlaps(t *testing.T) {
 	}
 }
 
+// TestDiscardedBase: pairs of offsets from the base of code that the linker discarded do not wrap into what is there.
+func TestDiscardedBase(t *testing.T) {
+	const wraps = textAddr + 0x100 // -1 or -2 and that lie in the code
+	old := func(base uint64) *writer {
+		w := &writer{}
+		return w.u64(1<<64 - 1).u64(base).u64(wraps).u64(wraps + 0x80).u64(0).u64(0)
+	}
+	lists := func(base uint64) *writer {
+		w := &writer{}
+		return w.u8(rleBaseAddress).u64(base).u8(rleOffsetPair).uleb(wraps).uleb(wraps + 0x80).u8(rleEndOfList)
+	}
+	for version, list := range map[uint16]func(uint64) *writer{4: old, 5: lists} {
+		for base, dead := range map[uint64]bool{1<<64 - 1: true, 1<<64 - 2: true, 0: false, 0x200: false} {
+			sections := map[string][]byte{".debug_abbrev": abbreviations(), ".debug_ranges": list(base).b, ".debug_rnglists": list(base).b}
+			sections[".debug_info"] = unitOf(version, func(w *writer) {
+				w.uleb(abUnit).u64(textAddr).u64(textSize).u8(langCxx)
+				w.function("alive", textAddr, textSize).u8(0)
+				w.uleb(abRanges).str("other").u32(0) // of several the one counts that comes last
+				w.u8(0)
+			})
+			d, err := Open(synthetic(t, sections), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[bool]string{true: "alive", false: "other"}[dead]
+			for _, at := range []uint64{0, 0x10, 0x70} {
+				if got := namesAt(t, d, unwind.FileAddr(base+wraps+at)); !slices.Equal(got, []string{want}) {
+					t.Errorf("version %d, base %#x: %q, not %s; %v", version, base, got, want, d.Problems())
+				}
+			}
+			d.Close()
+			// A unit that has only such ranges covers nothing, and need not be looked through.
+			sections[".debug_info"] = unitOf(version, func(w *writer) {
+				w.uleb(abUnitRanges).u32(0).u8(langCxx)
+				w.function("other", textAddr, textSize).u8(0).u8(0)
+			})
+			if d, err = Open(synthetic(t, sections), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if lines, err := d.Lookup(nil, unwind.FileAddr(base+wraps)); errors.Is(err, ErrNotCovered) != dead || len(d.index.rest) > 0 {
+				t.Errorf("version %d, base %#x: %v, %v, %d units to be looked through", version, base, lines, err, len(d.index.rest))
+			}
+			d.Close()
+		}
+	}
+}
+
+// TestChangedFile: between two looks at a function it becomes the end of a list, or something else.
+func TestChangedFile(t *testing.T) {
+	at := uint32(0)
+	info := infoOf(langCxx, func(w *writer) {
+		at = w.pos()
+		w.function("f", textAddr, 0x100).u8(0)
+	})
+	for _, code := range []byte{0, abAbstract, abInlined, abBlock, abStruct, 0x7f} {
+		b := syntheticBytes(map[string][]byte{".debug_info": info, ".debug_abbrev": abbreviations()})
+		f := openBytes(t, b)
+		d, err := Open(f, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := d.unit(d.main, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.begin()
+		if s, err := d.functions(u, false); err != nil || len(s.spans) != 1 || s.spans[0].id != at {
+			t.Fatal(s, err)
+		}
+		b[uint32(f.Section(".debug_info").Offset)+at] = code
+		d.pages.lru.Purge()
+		lines, err := d.Lookup(nil, textAddr)
+		if err != nil && !errors.Is(err, ErrFormat) || code == 0 && err == nil {
+			t.Errorf("%#x: %v, %v", code, lines, err)
+		}
+		d.Close()
+	}
+}
+
 func TestNotThere(t *testing.T) {
 	if _, err := Open(synthetic(t, nil), Options{}); !errors.Is(err, ErrNoDWARF) {
 		t.Error(err)
@@ -309,34 +388,6 @@ func TestMissingSplit(t *testing.T) {
 		d.Close()
 	}
 }
-
-// TestSplitsAreClosed: only so many split files are open, and all are closed in the end.
-func TestSplitsAreClosed(t *testing.T) {
-	path := cxx("split", "g++", "-O2", "-g", "-gsplit-dwarf").build(t)
-	open := 0
-	o := Options{CacheBytes: 1, OpenSplit: func(name, dir string, id uint64) (*elffile.File, io.Closer, error) {
-		f, closer, err := splitFiles(name, dir, id)
-		open++
-		return f, closeFunc(func() error { open--; return closer.Close() }), err
-	}}
-	d, err := Open(openDebug(t, path), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, a := range instructions(t, path) {
-		if lines, _ := d.Lookup(nil, a); len(lines) > 0 && lines[0].Function.Name != "" {
-			found++
-		}
-	}
-	if d.Close(); open != 0 || found < 100 {
-		t.Errorf("%d open, %d found", open, found)
-	}
-}
-
-type closeFunc func() error
-
-func (f closeFunc) Close() error { return f() }
 
 // debugSections are the bytes of a file's sections of debug information.
 func debugSections(t testing.TB, path string) map[string][]byte {

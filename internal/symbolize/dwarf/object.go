@@ -1,12 +1,9 @@
 package dwarf
 
 import (
-	"cmp"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sort"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -31,7 +28,9 @@ type object struct {
 
 	listed bool
 	units  []uint64 // where the units in .debug_info begin; type units are left out
-	held   int      // bytes of units
+	held   int      // bytes of units and relocations
+
+	symbols []uint64 // values of a relocatable file's
 }
 
 func (d *Data) newObject(f *elffile.File, suffix string) *object {
@@ -50,8 +49,12 @@ func (o *object) section(id sectionID) (*section, error) {
 		if id == secAddr || id == secRanges || id == secAranges || id == secLineStr || id == secIndex {
 			suffix = "" // never split
 		}
-		if o.secs[id], o.errs[id] = o.d.openSection(o.file, id, suffix); o.errs[id] != nil {
-			o.d.note(o.errs[id])
+		s, err := o.d.openSection(o.file, id, suffix)
+		if err == nil && s != nil {
+			err = o.relocate(s)
+		}
+		if o.secs[id], o.errs[id] = s, err; err != nil {
+			o.d.note(err)
 		}
 	}
 	return o.secs[id], o.errs[id]
@@ -60,17 +63,26 @@ func (o *object) section(id sectionID) (*section, error) {
 // errClosed: a split file was closed while something still wanted to read it.
 var errClosed = errors.New("split file is closed")
 
-// close closes the file of a split unit and gives back what was held for it.
+// close closes the file of a split unit, if it is one, and gives back what was held for it.
 func (o *object) close() {
 	o.closed = true
 	for _, s := range o.secs {
-		if s != nil && s.mem != nil {
+		if s == nil {
+			continue
+		}
+		if s.mem != nil {
 			o.d.give(len(s.mem))
 			s.mem = nil
 		}
+		if s.spill != nil {
+			if err := s.spill.Close(); err != nil {
+				o.d.note(fmt.Errorf("closing decompressed %s: %w", s.name, err))
+			}
+			s.spill = nil
+		}
 	}
 	o.d.give(o.held)
-	o.held, o.units = 0, nil
+	o.held, o.units, o.symbols = 0, nil, nil
 	if o.closer != nil {
 		if err := o.closer.Close(); err != nil {
 			o.d.note(fmt.Errorf("closing a split file: %w", err))
@@ -111,7 +123,7 @@ func (o *object) list() error {
 	}
 	o.listed = true
 	a := &account{d: o.d}
-	defer func() { o.held = a.taken }()
+	defer func() { o.held += a.taken }()
 	for off := uint64(0); off < info.size; {
 		if err := o.d.step(1); err != nil {
 			return err
@@ -136,36 +148,8 @@ func (o *object) list() error {
 	return nil
 }
 
-// extent is a range of addresses.
-type extent struct{ start, end uint64 }
-
-// codeExtents returns where code is: the executable sections, also those that a separate debug file has without data, or
-// without any the executable segments. What the linker discarded has addresses elsewhere, most often 0, 1, -1 or -2.
-func codeExtents(f *elffile.File) []extent {
-	var all []extent
-	add := func(start, size uint64) {
-		if end := start + size; end > start {
-			all = append(all, extent{start, end})
-		}
-	}
-	const code = elf.SHF_EXECINSTR | elf.SHF_ALLOC
-	for _, s := range f.Sections {
-		if s.Flags&code == code {
-			add(uint64(s.Addr), s.Size)
-		}
-	}
-	if len(all) == 0 {
-		for _, s := range f.Executable() {
-			add(uint64(s.VAddr), s.MemSize)
-		}
-	}
-	slices.SortFunc(all, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
-	return all
-}
-
 // alive tells whether there is code at an address.
 func (d *Data) alive(a uint64) bool {
-	// Sections of code hardly overlap; of those that do, the one that starts last counts.
-	i := sort.Search(len(d.code), func(i int) bool { return d.code[i].start > a })
-	return i > 0 && a < d.code[i-1].end
+	i := sort.Search(len(d.code), func(i int) bool { return d.code[i].Start > a })
+	return i > 0 && a < d.code[i-1].End
 }

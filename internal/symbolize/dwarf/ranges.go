@@ -39,10 +39,6 @@ func (d *Data) oldRanges(u *unit, off uint64, f func(start, end uint64) error) e
 	if u.skeleton != nil {
 		off += m.rangesBase
 	}
-	last := uint64(math.MaxUint64)
-	if u.addrSize == 4 {
-		last = math.MaxUint32
-	}
 	c := s.at(off, math.MaxUint64)
 	for base := m.low; ; {
 		start, end := c.uint(u.addrSize), c.uint(u.addrSize)
@@ -55,14 +51,32 @@ func (d *Data) oldRanges(u *unit, off uint64, f func(start, end uint64) error) e
 		switch {
 		case start == 0 && end == 0:
 			return nil
-		case start == last:
+		case start == u.lastAddr():
 			base = end
 		default:
-			if err := f(base+start, base+end); err != nil {
+			if err := f(u.based(base, start, end)); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// lastAddr is the highest address.
+func (u *unit) lastAddr() uint64 {
+	if u.addrSize == 4 {
+		return math.MaxUint32
+	}
+	return math.MaxUint64
+}
+
+// based returns the range of a pair of offsets from a base: an empty one if the base stands for code that the linker
+// discarded, which -1 does (as lld's -z dead-reloc-in-nonalloc=.debug_*=-1 has it), or -2 in lists in which -1 has a meaning.
+// Offsets from there would wrap and become low addresses, at which there may be other code.
+func (u *unit) based(base, start, end uint64) (uint64, uint64) {
+	if base >= u.lastAddr()-1 {
+		return base, base
+	}
+	return base + start, base + end
 }
 
 // rnglist reads a list of .debug_rnglists (DWARF 5, sections 2.17.3 and 7.25).
@@ -127,8 +141,9 @@ func (l *listReader) next() (start, end uint64, kind uint8) {
 		start = l.indexed()
 		return start, start + l.c.uleb(), rleStartEnd
 	case rleOffsetPair:
-		start = l.base + l.c.uleb()
-		return start, l.base + l.c.uleb(), rleStartEnd
+		start, end = l.c.uleb(), l.c.uleb()
+		start, end = l.u.based(l.base, start, end)
+		return start, end, rleStartEnd
 	case rleStartEnd:
 		start = l.c.uint(l.u.addrSize)
 		return start, l.c.uint(l.u.addrSize), rleStartEnd

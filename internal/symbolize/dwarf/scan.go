@@ -3,7 +3,6 @@ package dwarf
 import (
 	"fmt"
 	"math"
-	"slices"
 	"unsafe"
 )
 
@@ -13,7 +12,7 @@ type scan struct {
 
 	// What is needed to tell in which namespaces a DIE is without another walk through all of the unit: the namespaces
 	// themselves, and now and then a DIE that is in nothing but namespaces.
-	scopes []scope
+	scopes []scope // in ascending order
 	marks  []uint32
 	whole  bool  // nothing was left out
 	err    error // why it is not complete
@@ -59,7 +58,6 @@ func (d *Data) functions(u *unit, deep bool) (*scan, error) {
 			return nil, err
 		}
 		w.out.spans = clip(a, w.out.spans, "functions of a unit")
-		slices.SortFunc(w.out.scopes, func(x, y scope) int { return int(int64(x.start) - int64(y.start)) })
 		return w.out, nil
 	})
 }

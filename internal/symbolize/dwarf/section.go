@@ -45,11 +45,12 @@ var sectionNames = [sections]string{
 	"info", "abbrev", "line", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "aranges", "cu_index",
 }
 
-// section is the bytes of one: in memory if it was compressed, else read page by page as they are wanted.
+// section is the bytes of one: in memory if it was compressed and is not large, else read page by page as they are wanted.
 type section struct {
 	name  string
 	size  uint64
 	mem   []byte
+	spill Spill // where a large one was decompressed to, which r reads
 	r     io.ReaderAt
 	off   int64
 	id    uint32 // of the section among all that were opened
@@ -172,31 +173,44 @@ func (d *Data) spill(s *section, f *elffile.File, h *elffile.Section) (bool, err
 	if err != nil || !compressed || size < d.opts.SpillSize {
 		return false, err
 	}
-	place, err := d.opts.Spill(size)
-	if err != nil {
-		d.note(fmt.Errorf("making room for %s on disk: %w", h.Name, err))
-		return false, nil
+	for {
+		place, err := d.opts.Spill(size)
+		if err != nil {
+			d.note(fmt.Errorf("making room for %s on disk: %w", h.Name, err))
+			return false, nil
+		}
+		w := &spillWriter{to: place, stop: d.opts.Stop}
+		err = f.Decompress(w, h, size)
+		if err == nil {
+			s.spill, s.r, s.off, s.size = place, place, 0, size
+			return true, nil
+		}
+		err = errors.Join(err, place.Close())
+		switch {
+		case w.failed: // the disk is full, as a rule
+			d.note(fmt.Errorf("decompressing to disk: %w", err))
+			return false, nil
+		case errors.Is(err, elffile.ErrTooLarge) && d.forget(0): // caches made room for buffers
+		default:
+			return false, err
+		}
 	}
-	w := &stopWriter{place, d.opts.Stop}
-	if err := f.Decompress(w, h, size); err != nil {
-		return false, errors.Join(err, place.Close())
-	}
-	d.spills = append(d.spills, place)
-	s.r, s.off, s.size = place, 0, size
-	return true, nil
 }
 
-// stopWriter ends what takes long.
-type stopWriter struct {
-	to   io.Writer
-	stop func() error
+// spillWriter ends what takes long, and knows whose error it was.
+type spillWriter struct {
+	to     io.Writer
+	stop   func() error
+	failed bool // to is of no use
 }
 
-func (w *stopWriter) Write(b []byte) (int, error) {
+func (w *spillWriter) Write(b []byte) (int, error) {
 	if w.stop != nil {
 		if err := w.stop(); err != nil {
 			return 0, err
 		}
 	}
-	return w.to.Write(b)
+	n, err := w.to.Write(b)
+	w.failed = w.failed || err != nil
+	return n, err
 }

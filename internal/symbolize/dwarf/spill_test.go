@@ -7,20 +7,53 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
-// countedSpill is a file whose Close is noted.
-type countedSpill struct {
+// closedSpill is a file whose Close is noted.
+type closedSpill struct {
 	*os.File
-	closed *int
+	closed func()
 }
 
-func (s countedSpill) Close() error {
-	*s.closed++
+func (s closedSpill) Close() error {
+	s.closed()
 	return s.File.Close()
+}
+
+// fullSpill is a file on a disk with little room left.
+type fullSpill struct {
+	closedSpill
+	room int
+}
+
+func (s *fullSpill) Write(b []byte) (int, error) {
+	if s.room -= len(b); s.room < 0 {
+		return 0, unix.ENOSPC
+	}
+	return s.File.Write(b)
+}
+
+// wantMain looks main up, whose line and name are in several sections.
+func wantMain(t *testing.T, d *Data, bin string) {
+	t.Helper()
+	for _, s := range unwindtest.Symbols(t, bin) {
+		if s.Name != "main" {
+			continue
+		}
+		lines, err := d.Lookup(nil, unwind.FileAddr(s.Value))
+		if err != nil || len(lines) == 0 {
+			t.Error(lines, err)
+		} else if l := lines[len(lines)-1]; l.Function.Name != "main" || l.Line != 1 || l.Function.File == "" {
+			t.Error(lines)
+		}
+		return
+	}
+	t.Error("there is no main")
 }
 
 // compressedProgram makes a program whose debug information is compressed.
@@ -43,23 +76,30 @@ func TestSpill(t *testing.T) {
 	spill := func(uint64) (Spill, error) {
 		made++
 		f, err := os.CreateTemp(t.TempDir(), "spill")
-		return countedSpill{f, &closed}, err
+		return closedSpill{f, func() { closed++ }}, err
 	}
 	f := openDebug(t, bin)
 	d, err := Open(f.Within(budget), Options{Spill: spill, SpillSize: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines, err := d.Lookup(nil, f.Entry); err != nil && !errors.Is(err, ErrNotCovered) {
-		t.Error(lines, err)
-	}
+	wantMain(t, d, bin)
+	spilled := 0
 	for _, s := range d.main.secs {
 		if s != nil && s.mem != nil {
 			t.Errorf("%s is in memory", s.name)
 		}
+		if s != nil && s.spill != nil {
+			spilled++
+		}
+	}
+	for _, id := range []sectionID{secInfo, secAbbrev, secLine, secStr} {
+		if s := d.main.secs[id]; s == nil || s.size < 1 {
+			t.Errorf("no .debug_%s was read", sectionNames[id])
+		}
 	}
 	d.Close()
-	if made == 0 || closed != made || budget.Used() != 0 {
+	if made == 0 || made != spilled || closed != made || budget.Used() != 0 {
 		t.Errorf("%d made, %d closed, %d bytes of the budget used", made, closed, budget.Used())
 	}
 	full := errors.New("no room")
@@ -70,6 +110,31 @@ func TestSpill(t *testing.T) {
 	defer d.Close()
 	if s := d.main.secs[secInfo]; s == nil || s.mem == nil || !errors.Is(d.Problems(), full) {
 		t.Errorf("without room: %+v, %v", s, d.Problems())
+	}
+}
+
+// TestSpillFull: where the disk gets full, the section comes into memory.
+func TestSpillFull(t *testing.T) {
+	bin := compressedProgram(t)
+	budget := elffile.NewBudget(bin, 64<<20)
+	for room := range 3 {
+		made, closed := 0, 0
+		spill := func(uint64) (Spill, error) {
+			made++
+			f, err := os.CreateTemp(t.TempDir(), "spill")
+			return &fullSpill{closedSpill{f, func() { closed++ }}, 40 * room}, err
+		}
+		d, err := Open(openDebug(t, bin).Within(budget), Options{Spill: spill, SpillSize: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantMain(t, d, bin)
+		if s := d.main.secs[secInfo]; s == nil || s.mem == nil || s.spill != nil || !errors.Is(d.Problems(), unix.ENOSPC) {
+			t.Errorf("%+v, %v", s, d.Problems())
+		}
+		if d.Close(); made == 0 || closed != made || budget.Used() != 0 {
+			t.Errorf("%d made, %d closed, %d bytes of the budget used", made, closed, budget.Used())
+		}
 	}
 }
 

@@ -134,12 +134,13 @@ func (d *Data) packaged(skeleton *unit) (*unit, error) {
 	if err != nil {
 		return missing(err)
 	}
-	var parts [maxColumns]extent
+	type part struct{ start, end uint64 }
+	var parts [maxColumns]part
 	for n := range x.columns {
 		id := x.cell(0, n)
 		if id < maxColumns {
 			start := uint64(x.cell(r, n))
-			parts[id] = extent{start, start + uint64(x.cell(r+x.units, n))}
+			parts[id] = part{start, start + uint64(x.cell(r+x.units, n))}
 		}
 	}
 	if x.err != nil {

@@ -20,6 +20,19 @@ const (
 // synthetic makes an ELF file with the given sections, and one of code without data.
 func synthetic(t testing.TB, sections map[string][]byte) *elffile.File {
 	t.Helper()
+	return openBytes(t, syntheticBytes(sections))
+}
+
+func openBytes(t testing.TB, b []byte) *elffile.File {
+	t.Helper()
+	f, err := elffile.NewDebug(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func syntheticBytes(sections map[string][]byte) []byte {
 	const header, entry = 64, 64 // sizes of Elf64_Ehdr and Elf64_Shdr
 	le := binary.LittleEndian
 	names, body := []byte("\x00.text\x00.shstrtab\x00"), make([]byte, header)
@@ -51,12 +64,7 @@ func synthetic(t testing.TB, sections map[string][]byte) *elffile.File {
 	le.PutUint16(body[58:], entry)
 	le.PutUint16(body[60:], uint16(len(headers)/entry))
 	le.PutUint16(body[62:], uint16(len(headers)/entry-1))
-	body = append(body, headers...)
-	f, err := elffile.NewDebug(bytes.NewReader(body), int64(len(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return append(body, headers...)
 }
 
 // writer writes DWARF.
@@ -97,6 +105,11 @@ const (
 	abSpace    = 7 // name, children
 	abIndirect = 8 // name (indirect)
 	abStruct   = 9 // name, children
+
+	abRanges     = 10 // name, ranges (sec_offset)
+	abUnitRanges = 11 // ranges (sec_offset), language (data1), children
+
+	tagCompileUnit = 0x11
 )
 
 func abbreviations() []byte {
@@ -111,16 +124,30 @@ func abbreviations() []byte {
 	w.declare(abSpace, tagNamespace, true, atName, formString)
 	w.declare(abIndirect, tagSubprogram, false, atName, formIndirect)
 	w.declare(abStruct, tagStructureType, true, atName, formString)
+	w.declare(abRanges, tagSubprogram, false, atName, formString, atRanges, formSecOffset)
+	w.declare(abUnitRanges, tagCompileUnit, true, atRanges, formSecOffset, atLanguage, formData1)
 	return w.u8(0).b
 }
 
-// unitOf makes .debug_info of one unit of version 4 around the DIEs that body writes. Offsets count from 0.
+// infoOf makes .debug_info of one unit of version 4 around the DIEs that body writes. Offsets count from 0.
 func infoOf(lang uint8, body func(w *writer)) []byte {
+	return unitOf(4, func(w *writer) {
+		w.uleb(abUnit).u64(textAddr).u64(textSize).u8(lang)
+		body(w)
+		w.u8(0)
+	})
+}
+
+// unitOf makes .debug_info of one unit, whose DIEs are all that dies writes.
+func unitOf(version uint16, dies func(w *writer)) []byte {
 	w := &writer{}
-	w.u32(0).u16(4).u32(0).u8(8)
-	w.uleb(abUnit).u64(textAddr).u64(textSize).u8(lang)
-	body(w)
-	w.u8(0)
+	w.u32(0).u16(version)
+	if version < 5 {
+		w.u32(0).u8(8)
+	} else {
+		w.u8(1, 8).u32(0) // DW_UT_compile
+	}
+	dies(w)
 	w.set32(0, w.pos()-4)
 	return w.b
 }

@@ -68,6 +68,9 @@ func (w *treeWalker) all() error {
 			return err
 		}
 		if x == nil {
+			if len(w.stack) == 0 { // the file has changed: it was a function when the unit was scanned
+				return fmt.Errorf("no DIE at %#x: %w", w.u.off+uint64(off), ErrFormat)
+			}
 			w.stack = w.stack[:len(w.stack)-1]
 			if len(w.stack) == 0 {
 				break

@@ -13,7 +13,7 @@ import (
 // stripped files ("MiniDebugInfo", GDB 16 manual, section 19.5). Of its decompressed bytes only the functions' names stay.
 func (l *loader) gnuDebugData() error {
 	budget := l.f.Budget()
-	inner, data, err := openDebugData(l.f, l.opts.MaxDebugData)
+	inner, data, err := openDebugData(l.f)
 	if err != nil || data == nil {
 		return err
 	}
@@ -39,30 +39,30 @@ func (l *loader) gnuDebugData() error {
 }
 
 // DebugData decompresses .gnu_debugdata of f into memory and returns the ELF file in it, for those who look for more than
-// symbols there. inner is nil if f has no such section. At most max bytes (0: 16 MiB) are decompressed, and they count in
-// f's Budget, which inner has too, until release is called; inner is of no use then.
-func DebugData(f *elffile.File, max uint64) (inner *elffile.File, release func(), err error) {
-	if max == 0 {
-		max = defaultMaxDebugData
-	}
-	inner, data, err := openDebugData(f, max)
+// symbols there. inner is nil if f has no such section. At most 16 MiB are decompressed, and they count in f's Budget, which
+// inner has too, until release is called; inner is of no use then.
+func DebugData(f *elffile.File) (inner *elffile.File, release func(), err error) {
+	inner, data, err := openDebugData(f)
 	if err != nil || data == nil {
 		return nil, func() {}, err
 	}
 	return inner.Within(f.Budget()), data.release, nil
 }
 
-// openDebugData decompresses .gnu_debugdata of f, at most max bytes; both results are nil if there is none.
-func openDebugData(f *elffile.File, max uint64) (*elffile.File, *pieces, error) {
+// maxDebugData bounds .gnu_debugdata, compressed and decompressed, in bytes.
+const maxDebugData = 16 << 20
+
+// openDebugData decompresses .gnu_debugdata of f; both results are nil if there is none.
+func openDebugData(f *elffile.File) (*elffile.File, *pieces, error) {
 	s := f.Section(".gnu_debugdata")
 	if s == nil {
 		return nil, nil, nil
 	}
-	compressed, err := f.SectionData(s, max)
+	compressed, err := f.SectionData(s, maxDebugData)
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := xzDecode(compressed, max, f.Budget())
+	data, err := xzDecode(compressed, maxDebugData, f.Budget())
 	f.Budget().Give(uint64(len(compressed)))
 	if err != nil {
 		return nil, nil, err

@@ -28,8 +28,7 @@ import (
 )
 
 const (
-	defaultMaxSymbols   = 4 << 20
-	defaultMaxDebugData = 16 << 20
+	defaultMaxSymbols = 4 << 20
 
 	maxScanned   = 32 << 20 // entries of one symbol table that are looked at: a sparse file costs its author nothing
 	maxAliases   = 16       // symbols kept for one address
@@ -41,8 +40,7 @@ var ErrTruncated = errors.New("too many symbols")
 
 // Options bound what Load takes. Zero values mean the defaults.
 type Options struct {
-	MaxSymbols   int    // functions kept; 4 Mi
-	MaxDebugData uint64 // bytes of .gnu_debugdata, compressed and decompressed; 16 MiB
+	MaxSymbols int // functions kept; 4 Mi
 
 	// Except is a range [0], [1) of addresses whose symbols are left out, since the caller has better ones.
 	Except [2]unwind.FileAddr
@@ -50,14 +48,17 @@ type Options struct {
 
 // Table finds symbols by address. It is for one goroutine at a time.
 type Table struct {
-	rows    []row    // sorted by address
-	resumes []resume // sorted by address
-	code    []extent // executable sections, sorted, disjoint
+	rows    []row            // sorted by address
+	resumes []resume         // sorted by address
+	code    []elffile.Extent // executable sections, sorted, disjoint
 
 	tabs      [3]stringTable    // by source
 	resolvers []unwind.FileAddr // of IFUNCs that only a PLT stub refers to
 	debugData []byte            // names from .gnu_debugdata
 	skipped   int               // symbols beyond the limits
+
+	asked names.Compilers // those that were looked for
+	found names.Compilers // and are there
 
 	buf []byte
 }
@@ -73,6 +74,8 @@ type stringTable struct {
 type Symbol struct {
 	Name string // as the symbol table has it
 	PLT  bool   // the address is in a stub that calls the function of that name
+	// By are compilers that the file has code of, among those that could have made this name.
+	By names.Compilers
 }
 
 // Function is the function that the symbol stands for, demangled.
@@ -80,7 +83,7 @@ func (s Symbol) Function() unwind.Function {
 	if s.PLT {
 		return names.PLT(s.Name)
 	}
-	return names.Function(s.Name)
+	return names.FunctionBy(s.Name, s.By)
 }
 
 // Load reads the symbol tables of f. The Table is never nil: an error, which joins all that went wrong, says which part
@@ -89,10 +92,7 @@ func Load(f *elffile.File, opts Options) (*Table, error) {
 	if opts.MaxSymbols <= 0 {
 		opts.MaxSymbols = defaultMaxSymbols
 	}
-	if opts.MaxDebugData == 0 {
-		opts.MaxDebugData = defaultMaxDebugData
-	}
-	t := &Table{code: codeExtents(f)}
+	t := &Table{code: f.CodeExtents()}
 	l := loader{t: t, f: f, opts: opts}
 	var errs []error
 	add := func(what string, err error) {
@@ -121,7 +121,7 @@ func (t *Table) Skipped() int { return t.skipped }
 // Bytes is the memory that the table holds.
 func (t *Table) Bytes() int {
 	return int(unsafe.Sizeof(*t)) + cap(t.rows)*int(unsafe.Sizeof(row{})) + cap(t.resumes)*int(unsafe.Sizeof(resume{})) +
-		cap(t.code)*int(unsafe.Sizeof(extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf)
+		cap(t.code)*int(unsafe.Sizeof(elffile.Extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf)
 }
 
 // Lookup appends the function that covers a, with its name demangled; false if no symbol does. An error is one of reading
@@ -155,6 +155,7 @@ func (t *Table) symbol(a unwind.FileAddr, follow bool) (best Symbol, ok bool, er
 		}
 	}
 	if ok {
+		best.By = t.by(names.Suspects(best.Name))
 		return best, true, nil
 	}
 	if err != nil {
@@ -186,10 +187,10 @@ func (t *Table) covers(r row, a uint64) bool {
 }
 
 // codeAt returns the executable section around an address.
-func (t *Table) codeAt(a uint64) (extent, bool) {
-	i := sort.Search(len(t.code), func(i int) bool { return t.code[i].end > a })
-	if i == len(t.code) || t.code[i].start > a {
-		return extent{}, false
+func (t *Table) codeAt(a uint64) (elffile.Extent, bool) {
+	i := sort.Search(len(t.code), func(i int) bool { return t.code[i].End > a })
+	if i == len(t.code) || t.code[i].Start > a {
+		return elffile.Extent{}, false
 	}
 	return t.code[i], true
 }

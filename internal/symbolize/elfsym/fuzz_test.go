@@ -28,7 +28,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		tab, _ := Load(file, Options{MaxSymbols: 1 << 16, MaxDebugData: 1 << 20})
+		tab, _ := Load(file.Within(elffile.NewBudget("fuzzed", 8<<20)), Options{MaxSymbols: 1 << 16})
 		if tab.Len() > 1<<16 {
 			t.Fatalf("%d symbols", tab.Len())
 		}

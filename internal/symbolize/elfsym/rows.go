@@ -2,7 +2,6 @@ package elfsym
 
 import (
 	"cmp"
-	"debug/elf"
 	"slices"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -43,52 +42,17 @@ func (r row) plt() bool      { return r.meta&pltBit != 0 }
 func (r row) bind() uint32   { return r.meta >> 30 }
 
 // end is where the symbol's code ends, at the latest with its section c.
-func (r row) end(c extent) uint64 {
-	if n := uint64(r.size()); n != maxSize && n < c.end-r.addr {
+func (r row) end(c elffile.Extent) uint64 {
+	if n := uint64(r.size()); n != maxSize && n < c.End-r.addr {
 		return r.addr + n
 	}
-	return c.end
+	return c.End
 }
 
 // resume says that from addr on the symbols that start with row go on, after others inside their range have ended.
 type resume struct {
 	addr uint64
 	row  uint32
-}
-
-// extent is a range of addresses.
-type extent struct{ start, end uint64 }
-
-// codeExtents returns where code may be: the executable sections, or without any the executable segments.
-func codeExtents(f *elffile.File) []extent {
-	var all []extent
-	add := func(start, size uint64) {
-		if end := start + size; end > start {
-			all = append(all, extent{start, end})
-		}
-	}
-	for _, s := range f.Sections {
-		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Flags&elf.SHF_ALLOC != 0 {
-			add(uint64(s.Addr), s.Size)
-		}
-	}
-	if len(all) == 0 {
-		for _, s := range f.Segments {
-			if s.Exec {
-				add(uint64(s.VAddr), s.MemSize)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
-	out := all[:0]
-	for _, e := range all {
-		if n := len(out); n > 0 && e.start < out[n-1].end {
-			out[n-1].end = max(out[n-1].end, e.end)
-			continue
-		}
-		out = append(out, e)
-	}
-	return slices.Clip(out)
 }
 
 // compareRows puts the symbols of an address in an order in which later ones are of use only if they are longer.

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// DefaultLimit is a limit for New that suffices for 100,000 functions with names of 60 bytes and 60 lines each, which
-	// take 38 MiB, or for 300,000 without lines.
-	DefaultLimit = 64 << 20
 	// MaxUpdate is how many bytes of the file one Update reads at most, and one record more.
 	MaxUpdate = 4 << 20
 	// windowBytes is how much is read at a time: code, which is most of a file, is skipped.
@@ -57,7 +54,7 @@ type Dump struct {
 	machine uint32
 	table   *jitcode.Table
 	follow  jitcode.Follower
-	header  header
+	order   binary.ByteOrder // of the file's numbers; nil until its header was read
 	broken  error
 
 	pending   lineTable // of the function that comes next
@@ -107,13 +104,13 @@ func (d *Dump) Update(r io.ReaderAt, id jitcode.FileID) (more bool, err error) {
 
 func (d *Dump) restart() {
 	d.table.Clear()
-	d.header, d.broken, d.pending, d.lastIndex, d.unordered = header{}, nil, lineTable{}, 0, false
+	d.order, d.broken, d.pending, d.lastIndex, d.unordered = nil, nil, lineTable{}, 0, false
 	d.stats.Restarts++
 }
 
 // read takes all records that are finished, as far as MaxUpdate goes.
 func (d *Dump) read(w *window) (more bool, err error) {
-	if d.header.order == nil {
+	if d.order == nil {
 		if ok, err := d.readHeader(w); !ok {
 			return false, err
 		}
@@ -123,7 +120,7 @@ func (d *Dump) read(w *window) (more bool, err error) {
 		if len(b) < recordBytes || err != nil {
 			return false, err
 		}
-		id, size := d.header.order.Uint32(b), int64(d.header.order.Uint32(b[4:]))
+		id, size := d.order.Uint32(b), int64(d.order.Uint32(b[4:]))
 		if size < recordBytes {
 			return false, fmt.Errorf("%w: record of %d bytes at %d", ErrBroken, size, d.follow.Offset())
 		}
@@ -187,9 +184,6 @@ func (d *Dump) Lookup(a unwind.Addr) (line unwind.Line, kind string, ok bool) {
 	return line, kind, true
 }
 
-// PID is the process that the file says it is of, in that process's own pid namespace; 0 if it was not read yet.
-func (d *Dump) PID() uint32 { return d.header.pid }
-
 // Bytes is the memory that the dump takes.
 func (d *Dump) Bytes() int { return int(unsafe.Sizeof(*d)) + d.table.Bytes() + cap(d.pending.encoded) }
 
@@ -215,12 +209,6 @@ func PIDOf(path string) (pid int, ok bool) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 32)
 	return int(n), err == nil
-}
-
-// header is the file's.
-type header struct {
-	order binary.ByteOrder // nil until it was read
-	pid   uint32
 }
 
 const (
@@ -256,7 +244,7 @@ func (d *Dump) readHeader(w *window) (bool, error) {
 	if size > w.left() {
 		return false, nil
 	}
-	d.header = header{order: order, pid: order.Uint32(b[20:])}
+	d.order = order
 	w.skip(size)
 	return true, nil
 }

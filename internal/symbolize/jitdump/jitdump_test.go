@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitcode"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitcode/jitcodetest"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -74,13 +75,7 @@ func (f *file) lines(start uint64, entries ...entry) {
 
 func (f *file) read(t testing.TB, d *Dump) {
 	t.Helper()
-	for more := true; more; {
-		var err error
-		more, err = d.Update(bytes.NewReader(f.b), jitcode.FileID{Inode: 1, Size: int64(len(f.b)), MTime: int64(len(f.b))})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	jitcodetest.Follow(t, d, bytes.NewReader(f.b), jitcode.FileID{Inode: 1, Size: int64(len(f.b)), MTime: int64(len(f.b))})
 }
 
 func expect(t *testing.T, d *Dump, a unwind.Addr, name, file string, line int) {
@@ -103,11 +98,10 @@ func TestProducers(t *testing.T) {
 	helper := unwind.Function{Name: "helper", SystemName: "JS:^helper /app/js/w.js:4:16", File: "/app/js/w.js", StartLine: 4}
 	foldl := unwind.Function{Name: "lists:foldl/3", File: "lists.erl"}
 	for name, c := range map[string]struct {
-		pid    uint32
 		stats  Stats
 		places []place
 	}{
-		"node-20.20": {15589, Stats{Functions: 8, Loads: 8, NoLines: 3}, []place{
+		"node-20.20": {Stats{Functions: 8, Loads: 8, NoLines: 3}, []place{
 			{0x7f0188006780, unwind.Line{Function: step, Line: 3, Column: 7}, "v8js"},
 			{0x7f0188006780 + 0x26, unwind.Line{Function: step, Line: 3, Column: 7}, "v8js"},
 			{0x7f0188006780 + 0x27, unwind.Line{Function: step, Line: 3, Column: 25}, "v8js"},
@@ -116,11 +110,11 @@ func TestProducers(t *testing.T) {
 			{0x7f0188005f40, unwind.Line{Function: helper}, "v8js"}, // freed memory in place of file names
 			{0x7f0188005b80, unwind.Line{Function: unwind.Function{Name: "RegExp:a(b+)c"}}, "v8js"},
 		}},
-		"python-3.13.0": {15624, Stats{Functions: 5, Loads: 5}, []place{
+		"python-3.13.0": {Stats{Functions: 5, Loads: 5}, []place{
 			{0x7f6d6a7f5bf0, unwind.Line{Function: unwind.Function{Name: "A.run", SystemName: "py::A.run:/app/js/w.py",
 				File: "/app/js/w.py"}}, "cpython"},
 		}},
-		"erlang-25.2.3": {16394, Stats{Functions: 5, Loads: 5}, []place{
+		"erlang-25.2.3": {Stats{Functions: 5, Loads: 5}, []place{
 			{0x7f74cfe27468, unwind.Line{Function: foldl, Line: 1348}, "beam"},
 			{0x7f74cfe27468 + 0x74, unwind.Line{Function: foldl, Line: 1350}, "beam"},
 			{0x7f74cfe27468 + 0xe7, unwind.Line{Function: foldl, Line: 1354}, "beam"},
@@ -132,8 +126,8 @@ func TestProducers(t *testing.T) {
 		}
 		d := New(0, x86)
 		(&file{b: b}).read(t, d)
-		if d.PID() != c.pid || d.Stats() != c.stats {
-			t.Errorf("%s: process %d, %+v", name, d.PID(), d.Stats())
+		if d.Stats() != c.stats {
+			t.Errorf("%s: %+v", name, d.Stats())
 		}
 		for _, p := range c.places {
 			line, kind, ok := d.Lookup(p.at)
@@ -165,8 +159,8 @@ func TestRecords(t *testing.T) {
 		expect(t, d, 0x201f, "lines", "b.c", 9)
 		expect(t, d, 0x2020, "lines", "", 0)
 		expect(t, d, 0x3000, "none", "", 0)
-		if d.PID() != 4711 || d.Stats() != (Stats{Functions: 3, Loads: 3}) {
-			t.Errorf("%d %+v", d.PID(), d.Stats())
+		if d.Stats() != (Stats{Functions: 3, Loads: 3}) {
+			t.Errorf("%+v", d.Stats())
 		}
 		// The place is used again, and part of another one.
 		f.load(0x2000, 0x10, 4, "new")
@@ -366,14 +360,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	d := New(limit, x86)
-	most, updates := 0, 0
-	for more := true; more; updates++ {
-		var err error
-		if more, err = d.Update(bytes.NewReader(f.b), jitcode.FileID{Inode: 1, Size: int64(len(f.b))}); err != nil {
-			t.Fatal(err)
-		}
-		most = max(most, d.Bytes())
-	}
+	most, updates := jitcodetest.Follow(t, d, bytes.NewReader(f.b), jitcode.FileID{Inode: 1, Size: int64(len(f.b))})
 	s := d.Stats()
 	t.Logf("%d MiB in %d updates, %d KiB at most, %+v", len(f.b)>>20, updates, most>>10, s)
 	if most > limit || s.Loads != 30_000 || s.Moves != 6000 || s.Functions+int(s.Dropped) != 30_000 || updates < len(f.b)/2/MaxUpdate {
@@ -397,15 +384,7 @@ func TestPIDOf(t *testing.T) {
 }
 
 func FuzzDump(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.dump")
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
-	}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, b := range jitcodetest.Files(f, "testdata/*.dump") {
 		f.Add(b, uint16(500))
 	}
 	big := newFile(binary.BigEndian)
@@ -454,7 +433,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.SetBytes(int64(len(f.b)))
 	for b.Loop() {
-		d := New(DefaultLimit, x86)
+		d := New(jitcodetest.Limit, x86)
 		f.read(b, d)
 		b.ReportMetric(float64(d.Bytes())/(1<<20), "MiB")
 		b.ReportMetric(float64(d.Stats().Dropped), "dropped")
@@ -469,7 +448,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 	f.lines(0, entries...)
 	f.load(0, 0x800, 1, "a function")
-	d := New(DefaultLimit, x86)
+	d := New(jitcodetest.Limit, x86)
 	f.read(b, d)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -50,7 +50,7 @@ func (d *Dump) record(id uint32, b []byte) {
 	case codeDebugInfo:
 		// It comes before its function.
 		d.pending = lineTable{}
-		if d.pending, ok = parseLines(d.header.order, b); !ok {
+		if d.pending, ok = parseLines(d.order, b); !ok {
 			d.stats.NoLines++
 		}
 		return
@@ -64,7 +64,7 @@ func (d *Dump) load(b []byte) bool {
 	if len(b) < loadBytes {
 		return false
 	}
-	o := d.header.order
+	o := d.order
 	start, size, index := o.Uint64(b[32:]), o.Uint64(b[40:]), o.Uint64(b[48:])
 	name := b[loadBytes:]
 	if end := bytes.IndexByte(name, 0); end >= 0 {
@@ -93,7 +93,7 @@ func (d *Dump) move(b []byte) bool {
 	if len(b) < moveBytes {
 		return false
 	}
-	o := d.header.order
+	o := d.order
 	from, to, index := o.Uint64(b[32:]), o.Uint64(b[40:]), o.Uint64(b[56:])
 	d.table.Room(0)
 	id, ok := d.find(from, index)

@@ -60,8 +60,8 @@ func Parse(raw string) (unwind.Function, string) {
 }
 
 // forms are tried in this order: those with an unmistakable beginning come first.
-func forms() [11]func(string) (parsed, bool) {
-	return [...]func(string) (parsed, bool){v8, python, luaTrace, php, ruby, wasmtime, mangled, julia, dotnet, java, erlang}
+func forms() [12]func(string) (parsed, bool) {
+	return [...]func(string) (parsed, bool){v8, python, luaTrace, php, ruby, wasmtime, wazero, mangled, julia, dotnet, java, erlang}
 }
 
 // python: the perf trampolines of CPython 3.12 (Python/perf_trampoline.c), "py::Class.method:/path/file.py". The qualified
@@ -151,6 +151,26 @@ func wasmtime(raw string) (parsed, bool) {
 		return parsed{name: name}, true
 	}
 	return parsed{name: raw}, true
+}
+
+// wazero: a part of a function in a perf map of wazero (internal/engine/wazevo/engine.go and backend/isa/amd64/machine.go of 1.12,
+// built with the tag perfmap), "[12/34]module.name:::::L5": its number, the last number, module and name, the part. A module
+// without a name leaves a dot.
+func wazero(raw string) (parsed, bool) {
+	rest, ok := strings.CutPrefix(raw, "[")
+	if !ok {
+		return parsed{}, false
+	}
+	numbers, rest, ok := strings.Cut(rest, "]")
+	i := strings.LastIndex(rest, ":::::L")
+	if !ok || i <= 0 {
+		return parsed{}, false
+	}
+	number, last, _ := strings.Cut(numbers, "/")
+	_, ok1 := decimal(number)
+	_, ok2 := decimal(last)
+	_, ok3 := decimal(rest[i+len(":::::L"):])
+	return parsed{name: strings.TrimPrefix(rest[:i], ".")}, ok1 && ok2 && ok3
 }
 
 // mangled: names of C++ and Rust, as LLVM's compilers have them.

@@ -72,9 +72,11 @@ func (t *texts) add(name []byte) uint32 {
 	return uint32((n-1)*textBytes + at)
 }
 
-func (t *texts) get(i uint32) string {
+func (t *texts) get(i uint32) string { return string(t.bytesOf(i)) }
+
+func (t *texts) bytesOf(i uint32) []byte {
 	b := t.blocks[i/textBytes][i%textBytes:]
-	return string(b[2:][:int(b[0])|int(b[1])<<8])
+	return b[2:][:int(b[0])|int(b[1])<<8]
 }
 
 func (t *texts) bytes() int { return len(t.blocks) * textBytes }
@@ -114,10 +116,12 @@ func (b *builder) finish(extents map[string]extent) (*part, error) {
 	p := &part{entries: make([]entry, 0, n), names: b.names, moduleNames: b.moduleNames}
 	if len(b.moduleNames) > 0 {
 		p.modules = make([]uint16, 0, n)
+		p.sums = make([]uint64, len(b.moduleNames))
 	}
 	b.each(func(s symbol, size uint64) {
 		if len(b.moduleNames) > 0 {
 			p.modules = append(p.modules, s.module)
+			p.sums[s.module] = addSum(p.sums[s.module], s.addr, b.names.bytesOf(s.name))
 			if e, ok := extents[b.moduleNames[s.module]]; ok && s.addr >= e.start && s.addr < e.end {
 				size = min(size, e.end-s.addr)
 			}

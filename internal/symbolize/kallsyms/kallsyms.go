@@ -38,6 +38,7 @@ type part struct {
 	names   texts
 
 	moduleNames []string
+	sums        []uint64 // by module: of its symbols and their addresses
 }
 
 type entry struct {
@@ -114,7 +115,7 @@ func (p *part) lookup(addr uint64) (Symbol, bool) {
 }
 
 func (p *part) bytes() int {
-	n := int(unsafe.Sizeof(*p)) + cap(p.entries)*int(unsafe.Sizeof(entry{})) + cap(p.modules)*2 + p.names.bytes()
+	n := int(unsafe.Sizeof(*p)) + cap(p.entries)*int(unsafe.Sizeof(entry{})) + cap(p.modules)*2 + cap(p.sums)*8 + p.names.bytes()
 	for _, m := range p.moduleNames {
 		n += len(m) + int(unsafe.Sizeof(m))
 	}

@@ -340,3 +340,79 @@ func BenchmarkLookup(b *testing.B) {
 		tab.Lookup(0xffffffff81345678)
 	}
 }
+
+// TestModulesOfTable tells modules apart by what they are made of.
+func TestModulesOfTable(t *testing.T) {
+	tab := parse(t, sample+tail, moduleList)
+	if begin, end := tab.Text(); begin != 0xffffffff81000000 || end != 0xffffffff81104300 {
+		t.Errorf("the kernel's code is at %#x to %#x", begin, end)
+	}
+	var got []string
+	for name, addr := range tab.Symbols("one") {
+		got = append(got, fmt.Sprintf("%x %s", addr, name))
+	}
+	if want := "ffffffffc0400000 first_fn,ffffffffc0400080 second_fn,ffffffffc0400100 third_fn"; strings.Join(got, ",") != want {
+		t.Errorf("one has %q", got)
+	}
+	n := 0
+	for name, addr := range tab.Symbols("") {
+		if s, ok := tab.Lookup(addr); !ok || s.Name != name || s.Module != "" {
+			t.Errorf("%#x: %+v, want %s", addr, s, name)
+		}
+		n++
+		break
+	}
+	if n != 1 {
+		t.Error("the kernel has no symbols")
+	}
+	sums := func(tab *Table) (all []uint64) {
+		for _, m := range []string{"", "one", "two", "bpf", "three"} {
+			all = append(all, tab.Sum(m))
+		}
+		return all
+	}
+	first := sums(tab)
+	for _, c := range []struct {
+		from, to string
+		differ   int
+	}{
+		{"", "", -1},
+		{"ffffffffc0480000 t two_fn", "ffffffffc0480040 t two_fn", 2},
+		{"first_fn", "other_fn", 1},
+		{"ffffffffc0300100 t bpf_prog_0123456789abcdef\t[bpf]\n", "", 3},
+		{"_einittext", "_einittexu", 0},
+	} {
+		second := sums(parse(t, strings.ReplaceAll(sample+tail, c.from, c.to), moduleList))
+		for i := range first {
+			if (first[i] != second[i]) != (i == c.differ) {
+				t.Errorf("%q for %q: sum %d is %x, was %x", c.to, c.from, i, second[i], first[i])
+			}
+		}
+	}
+	if first[4] != 0 || first[0] == 0 || first[1] == first[2] {
+		t.Errorf("sums %x", first)
+	}
+}
+
+// TestSizes knows where BPF programs end, and nothing of what was behind them.
+func TestSizes(t *testing.T) {
+	tab := parse(t, sample+tail, moduleList)
+	sized := tab.WithSizes(map[uint64]uint32{0xffffffffc0300000: 0x80, 0xffffffffc0300100: 0x10000000, 0xffffffff81000100: 1})
+	for _, c := range []struct {
+		addr uint64
+		want bool
+	}{
+		{0xffffffffc0300000, true}, {0xffffffffc030007f, true}, {0xffffffffc0300080, false}, {0xffffffffc03000ff, false},
+		{0xffffffffc0300100, true}, {0xffffffffc0301000, true}, {0xffffffff81000101, true},
+	} {
+		if _, ok := sized.Lookup(c.addr); ok != c.want {
+			t.Errorf("%#x: %v", c.addr, ok)
+		}
+		if _, ok := tab.Lookup(c.addr); !ok {
+			t.Errorf("%#x: the table before has changed", c.addr)
+		}
+	}
+	if tab.WithSizes(nil) != tab || sized.Sum("bpf") != tab.Sum("bpf") {
+		t.Error("sizes make another table of it")
+	}
+}

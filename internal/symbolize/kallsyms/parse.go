@@ -21,7 +21,12 @@ const (
 type coreText struct {
 	size int64 // bytes
 	sum  uint32
+
+	begin, end uint64 // addresses of _stext and _etext; 0 if they are not there
 }
+
+// Where linker scripts say that the kernel's code begins and ends: include/asm-generic/sections.h of Linux 6.12.
+const textBegin, textEnd = "_stext", "_etext"
 
 // parser turns text into parts.
 type parser struct {
@@ -73,6 +78,12 @@ func (p *parser) parseCore() (*part, coreText, error) {
 		}
 		if l.module != nil {
 			break
+		}
+		switch string(l.name) {
+		case textBegin:
+			text.begin = l.addr
+		case textEnd:
+			text.end = l.addr
 		}
 		if err := p.add(&b, l, 0); err != nil {
 			return nil, text, err

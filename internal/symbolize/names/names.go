@@ -40,17 +40,28 @@ func clip(name string, limit int) string {
 }
 
 // Function returns the function that a symbol of this name stands for. Name is demangled (C++ by the Itanium ABI with
-// parameters, Rust in both manglings without the hash) and has no symbol version; a name that cannot be demangled is
-// left as it is. Bytes that are not UTF-8 become U+FFFD, and what is longer than MaxName is cut.
-func Function(symbol string) unwind.Function { return function(symbol, MaxName) }
+// parameters, Rust in both manglings without the hash, D, Swift, OCaml, Fortran, Pascal, Crystal) and has no symbol version; a name that
+// cannot be demangled is left as it is. Bytes that are not UTF-8 become U+FFFD, and what is longer than MaxName is cut.
+func Function(symbol string) unwind.Function { return function(symbol, MaxName, 0) }
 
-func function(symbol string, limit int) unwind.Function {
+// FunctionBy is Function for a symbol of a file that has code of these compilers.
+func FunctionBy(symbol string, by Compilers) unwind.Function { return function(symbol, MaxName, by) }
+
+func function(symbol string, limit int, by Compilers) unwind.Function {
 	symbol = strings.ToValidUTF8(symbol, "\uFFFD")
 	base := unversioned(symbol)
 	name, ok := demangled(base)
 	if !ok {
-		name = base
+		name, ok = foreign(base, by)
 	}
+	if !ok {
+		name = base
+		if crystal(base) {
+			name = strings.TrimPrefix(base, "*")
+		}
+	}
+	// A length in a mangled name may end within a character.
+	name = strings.ToValidUTF8(name, "\uFFFD")
 	f := unwind.Function{Name: clip(name, limit)}
 	if name != symbol {
 		f.SystemName = clip(symbol, limit)
@@ -60,7 +71,7 @@ func function(symbol string, limit int) unwind.Function {
 
 // PLT returns the function that stands for a procedure linkage table's stub of the symbol, as disassemblers name it.
 func PLT(symbol string) unwind.Function {
-	f := function(symbol, MaxName-len(plt))
+	f := function(symbol, MaxName-len(plt), 0)
 	f.Name += plt
 	if f.SystemName != "" {
 		f.SystemName = unversioned(f.SystemName) + plt
@@ -94,13 +105,19 @@ func IsRust(symbol string) bool {
 	return strings.HasPrefix(hash, "17h") && strings.Trim(hash[3:tail-1], "0123456789abcdef") == ""
 }
 
-// unversioned cuts the symbol version that linkers append in .symtab: memcpy@@GLIBC_2.14.
+// unversioned cuts the symbol version that linkers append in .symtab: memcpy@@GLIBC_2.14. Crystal's names are as people write them, but
+// for a star before them (~ before those of blocks), and may have an @ of their own (Crystal 1.6, src/compiler/crystal/codegen/types.cr).
 func unversioned(symbol string) string {
+	if crystal(symbol) {
+		return symbol
+	}
 	if i := strings.IndexByte(symbol, '@'); i > 0 {
 		return symbol[:i]
 	}
 	return symbol
 }
+
+func crystal(symbol string) bool { return len(symbol) > 1 && (symbol[0] == '*' || symbol[0] == '~') }
 
 // demangled returns false for what is not a mangled name that can be demangled.
 func demangled(symbol string) (string, bool) {
@@ -111,7 +128,7 @@ func demangled(symbol string) (string, bool) {
 	if err != nil || s == "" {
 		return "", false
 	}
-	return strings.ToValidUTF8(s, "\uFFFD"), true
+	return s, true
 }
 
 // toString keeps a defect of the demangler from ending the collector: whoever writes a file chooses what it is given.

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// DefaultLimit is a limit for New that suffices for 500,000 functions with names of 80 bytes, which take 51 MiB.
-	DefaultLimit = 64 << 20
 	// MaxUpdate is how many bytes of the file one Update reads at most: some 60,000 functions, in 6 ms.
 	MaxUpdate = 4 << 20
 	// maxLine is the longest line in bytes that is not skipped; longer names than names.MaxName are cut.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitcode"
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitcode/jitcodetest"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -181,19 +182,10 @@ func (l lines) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-func follow(t testing.TB, m *Map, r io.ReaderAt, size int64) {
-	for more := true; more; {
-		var err error
-		if more, err = m.Update(r, jitcode.FileID{Inode: 1, Size: size}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestMemory reads ten million lines, with two limits.
 func TestMemory(t *testing.T) {
 	const n = 10_000_000
-	for _, limit := range []int{jitcode.MinLimit, DefaultLimit} {
+	for _, limit := range []int{jitcode.MinLimit, jitcodetest.Limit} {
 		heap := func() uint64 {
 			var s runtime.MemStats
 			runtime.GC()
@@ -202,14 +194,7 @@ func TestMemory(t *testing.T) {
 		}
 		before := heap()
 		m := New(limit)
-		most := 0
-		for more := true; more; {
-			var err error
-			if more, err = m.Update(lines{n}, jitcode.FileID{Inode: 1, Size: n * lineBytes}); err != nil {
-				t.Fatal(err)
-			}
-			most = max(most, m.Bytes())
-		}
+		most, _ := jitcodetest.Follow(t, m, lines{n}, jitcode.FileID{Inode: 1, Size: n * lineBytes})
 		grown := int64(heap()) - int64(before)
 		s := m.Stats()
 		t.Logf("%d KiB at most, %d KiB of heap, %+v", most>>10, grown>>10, s)
@@ -224,15 +209,7 @@ func TestMemory(t *testing.T) {
 }
 
 func FuzzMap(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.map")
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
-	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, b := range jitcodetest.Files(f, "testdata/*.map") {
 		f.Add(b[:min(len(b), 300)], uint16(100))
 	}
 	f.Add([]byte("0 10 a\n8 10 b\n0 ffffffffffffffff c\n8000000000000000 1 d\n"), uint16(9))
@@ -266,28 +243,28 @@ func BenchmarkRead500k(b *testing.B) {
 	r := bytes.NewReader(text.Bytes())
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		m := New(DefaultLimit)
-		follow(b, m, r, int64(text.Len()))
+		m := New(jitcodetest.Limit)
+		jitcodetest.Follow(b, m, r, jitcode.FileID{Inode: 1, Size: int64(text.Len())})
 		b.ReportMetric(float64(m.Bytes())/(1<<20), "MiB")
 	}
 }
 
 // BenchmarkAppend100 is one Update with 100 new functions, where there are 500,000.
 func BenchmarkAppend100(b *testing.B) {
-	m := New(DefaultLimit)
+	m := New(jitcodetest.Limit)
 	n := int64(500_000)
-	follow(b, m, lines{n}, n*lineBytes)
+	jitcodetest.Follow(b, m, lines{n}, jitcode.FileID{Inode: 1, Size: n * lineBytes})
 	b.ReportAllocs()
 	for b.Loop() {
 		n += 100
-		follow(b, m, lines{n}, n*lineBytes)
+		jitcodetest.Follow(b, m, lines{n}, jitcode.FileID{Inode: 1, Size: n * lineBytes})
 	}
 }
 
 func BenchmarkLookup(b *testing.B) {
-	m := New(DefaultLimit)
+	m := New(jitcodetest.Limit)
 	const n = 500_000
-	follow(b, m, lines{n}, n*lineBytes)
+	jitcodetest.Follow(b, m, lines{n}, jitcode.FileID{Inode: 1, Size: n * lineBytes})
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i += 7919 {
 		if _, _, ok := m.Lookup(unwind.Addr(0x7f0000000000 + i%n*0x40)); !ok {

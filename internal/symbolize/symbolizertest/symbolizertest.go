@@ -216,12 +216,14 @@ func Compare(t testing.TB, path string, addrs []unwind.FileAddr, answers []Answe
 	want := ask(t, path, addrs, o.Args...)
 	symbols := symbolNames(t, path)
 	var doubts []int
+	ways := make([]difference, len(answers))
 	for n, got := range answers {
 		how := differ(got, want[n], symbols)
 		if how == supplement && !o.Supplement {
 			how = unexplained
 		}
-		if how == unexplained {
+		ways[n] = how
+		if how == unexplained || lacksName(got.Lines) {
 			doubts = append(doubts, n)
 			continue
 		}
@@ -237,7 +239,11 @@ func Compare(t testing.TB, path string, addrs []unwind.FileAddr, answers []Answe
 	// Without linkage names the symbol table is not asked.
 	for i, plain := range ask(t, path, again, append(slices.Clone(o.Args), "--functions=short")...) {
 		n := doubts[i]
-		if sameChain(answers[n].Lines, plain, o.Supplement) {
+		switch {
+		case ways[n] != unexplained && sameNameless(answers[n].Lines, plain):
+			counts[ways[n]]++
+			continue
+		case ways[n] == unexplained && sameChain(answers[n].Lines, plain, o.Supplement):
 			counts[folded]++
 			continue
 		}
@@ -246,6 +252,27 @@ func Compare(t testing.TB, path string, addrs []unwind.FileAddr, answers []Answe
 		}
 	}
 	return counts, wrong
+}
+
+// lacksName tells whether a function of an answer has no name, or there is none.
+func lacksName(lines []unwind.Line) bool {
+	return len(lines) == 0 || slices.ContainsFunc(lines, func(l unwind.Line) bool { return l.Function.Name == "" })
+}
+
+// sameNameless tells whether an answer that has no names of the symbol table lacks those that lines lack.
+func sameNameless(lines []unwind.Line, want answer) bool {
+	if len(lines) == 0 {
+		lines = make([]unwind.Line, 1)
+	}
+	if len(lines) != len(want.Symbol) {
+		return false
+	}
+	for i, l := range lines {
+		if l.Function.Name == "" && want.Symbol[i].FunctionName != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // sameChain compares with an answer that has the names of DW_AT_name, but for those of the supplementary file.

@@ -43,6 +43,9 @@ func (amd64) step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, tar
 		if s.ra.kind == inRegister {
 			s.ra.kind = lost
 		}
+		if rel, ok := in.Args[0].(x86asm.Rel); ok {
+			return in.Len, flowCall, relative(at, in.Len, rel), true
+		}
 		return in.Len, flowCall, 0, true
 	case x86asm.CMP, x86asm.TEST, x86asm.NOP, x86asm.SYSCALL:
 		return in.Len, flowNext, 0, true
@@ -290,15 +293,15 @@ func writeFP(s *state, in *x86asm.Inst) (known bool) {
 	return s.base == unwind.AMD64RSP
 }
 
-func (amd64) calls(b []byte, at unwind.FileAddr, yield func(unwind.FileAddr)) {
+func (amd64) calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool)) {
 	for i := 0; i+5 <= len(b); i++ {
 		switch {
 		case b[i] == 0xe8:
-			yield(at + unwind.FileAddr(i+5) + unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+1:])))))
+			yield(at+unwind.FileAddr(i+5)+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+1:])))), true)
 		case b[i] == 0xc7 && i+6 <= len(b) && b[i+1] == 0xc7: // mov $f,%rdi: main's address in _start
-			yield(unwind.FileAddr(binary.LittleEndian.Uint32(b[i+2:])))
+			yield(unwind.FileAddr(binary.LittleEndian.Uint32(b[i+2:])), false)
 		case b[i] == 0x8d && i+6 <= len(b) && b[i+1]&0xc7 == 5: // lea f(%rip): an address
-			yield(at + unwind.FileAddr(i+6) + unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+2:])))))
+			yield(at+unwind.FileAddr(i+6)+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+2:])))), false)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func (arm64) step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, tar
 		if s.ra.kind == inRegister {
 			s.ra.kind = lost
 		}
+		if w>>26 == 0x25 {
+			return 4, flowCall, branch(0, 26), true
+		}
 		return 4, flowCall, 0, true
 	case w&0xfffffc1f == 0xd61f0000: // br
 		return 4, flowIndirect, 0, true
@@ -259,10 +262,10 @@ func armVectors(s *state, w uint32, rn uint8) bool {
 	return armMove(s, -bytes)
 }
 
-func (arm64) calls(b []byte, at unwind.FileAddr, yield func(unwind.FileAddr)) {
+func (arm64) calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool)) {
 	for i := int(-at & 3); i+4 <= len(b); i += 4 {
 		if w := binary.LittleEndian.Uint32(b[i:]); w>>26 == 0x25 {
-			yield(at + unwind.FileAddr(i) + unwind.FileAddr(int64(int32(w<<6)>>6)*4))
+			yield(at+unwind.FileAddr(i)+unwind.FileAddr(int64(int32(w<<6)>>6)*4), true)
 		}
 	}
 }

@@ -80,6 +80,9 @@ type region struct {
 	trial []trialResult
 	// visited has the number of the last trial that came by.
 	visited []uint32
+	// owned is there only for Functions.
+	owned []ownership
+	sure  []int // the offsets where functions begin for sure, sorted
 }
 
 // state is what is known before an instruction: where the CFA is, and the caller's registers.
@@ -126,8 +129,8 @@ type machine interface {
 	// step decodes the instruction at b[0], which lies at the address at, and changes s to what is known behind it.
 	// size is 0 if it is none. known is false if the stack pointer is not known any more.
 	step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, target unwind.FileAddr, known bool)
-	// calls yields the targets of direct calls in b, and other addresses of functions that it can tell.
-	calls(b []byte, at unwind.FileAddr, yield func(unwind.FileAddr))
+	// calls yields the targets of direct calls in b, and other addresses that it can tell, which may be functions'.
+	calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool))
 	// padding is the length of the padding that b begins with.
 	padding(b []byte) int
 	// boundary tells whether a function may begin behind b, which lies before the address at.
@@ -147,6 +150,7 @@ type analyzer struct {
 	trials  int
 	found   []found
 	stats   Stats
+	owners  bool  // the regions have owners
 	refused error // the first thing that there was no room for, where the rest went on
 
 	// Buffers of walks, used again by the next one: garbage would count as much as they do.
@@ -160,24 +164,39 @@ type analyzer struct {
 // Find returns rules for code of f's executable segments where t has none. Errors are those of reading and of f's Budget; the
 // table is good as far as it goes.
 func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
-	a := analyzer{
+	a := newAnalyzer(f)
+	if ok, err := a.run(t); !ok {
+		return &unwind.Table{}, a.stats, err
+	}
+	t, err := a.table()
+	return t, a.stats, errors.Join(a.refused, err)
+}
+
+func newAnalyzer(f *elffile.File) *analyzer {
+	a := &analyzer{
 		f: f, m: amd64{}, ends: map[unwind.FileAddr]bool{}, index: map[state]uint16{},
 		states: make([]state, 1),
 	}
 	if f.Arch == unwind.ArchARM64 {
 		a.m = arm64{}
 	}
+	return a
+}
+
+// run follows the code where t has no rule. ok is false if there is none, or more than is followed.
+func (a *analyzer) run(t *unwind.Table) (ok bool, err error) {
 	if err := a.read(t); err != nil {
-		return &unwind.Table{}, a.stats, fmt.Errorf("reading code: %w", err)
+		return false, fmt.Errorf("reading code: %w", err)
 	}
 	if a.stats.TooLarge || len(a.regions) == 0 {
-		return &unwind.Table{}, a.stats, nil
+		return false, nil
 	}
 	a.budget = 3*int(a.stats.Code) + 1<<16
 	if err := a.findStarts(); err != nil {
-		return &unwind.Table{}, a.stats, fmt.Errorf("looking for functions: %w", err)
+		return false, fmt.Errorf("looking for functions: %w", err)
 	}
 	for _, r := range a.regions {
+		r.sort()
 		for off := range r.start {
 			if r.start[off] {
 				a.function(r, off)
@@ -187,8 +206,7 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 	for _, r := range a.regions {
 		a.rest(r)
 	}
-	t, err := a.table()
-	return t, a.stats, errors.Join(a.refused, err)
+	return true, nil
 }
 
 // take asks the budget for room for something without which the rest can go on.
@@ -243,6 +261,12 @@ func (a *analyzer) read(t *unwind.Table) error {
 			}
 			return err
 		}
+		if a.owners {
+			if err := a.f.Budget().Take(uint64(n)*ownedBytes, "owners of code"); err != nil {
+				return err
+			}
+			r.owned = make([]ownership, n)
+		}
 		a.regions = append(a.regions, r)
 		end = x[1]
 	}
@@ -279,7 +303,7 @@ func (a *analyzer) function(r *region, off int) {
 		a.found = a.found[:len(a.found)-1]
 		if f.r.state[f.off] == 0 {
 			a.stats.Functions++
-			a.follow(f.r, f.off, a.m.entry())
+			a.follow(f.r, f.off, a.m.entry(), f.off)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (a *analyzer) pass(r *region, jumps map[int][]state) (found bool) {
 			continue
 		}
 		if ended {
-			found = a.block(r, off, jumps[function]) || found
+			found = a.block(r, off, function, jumps[function]) || found
 		}
 		if r.state[off] == 0 {
 			off++
@@ -74,15 +74,18 @@ func (a *analyzer) pass(r *region, jumps map[int][]state) (found bool) {
 	return found
 }
 
-// block follows a block that nothing led to, if one of the states makes sense there, or the one of a function's start.
-func (a *analyzer) block(r *region, off int, states []state) bool {
+// block follows a block behind the start of a function that nothing led to, if one of the states makes sense there, or the one of a function's start.
+func (a *analyzer) block(r *region, off, function int, states []state) bool {
 	for _, s := range slices.Backward(states) {
 		w := a.newTrial(r, nil)
 		w.brief = true
 		wrong := w.run(off, s)
 		w.done()
 		if wrong == nothingWrong && !w.broken && w.fits {
-			a.follow(r, off, s)
+			if s == a.m.entry() {
+				function = unknownOwner // it may as well be another function
+			}
+			a.follow(r, off, s, function)
 			return true
 		}
 	}

@@ -27,9 +27,10 @@ func (a *analyzer) findStarts() error {
 		}
 	}
 	a.start(a.f.Entry)
+	a.sure(a.f.Entry)
 	held := a.f.Budget().Used()
 	defer func() { a.f.Budget().Keep(held) }()
-	seen := map[unwind.FileAddr]bool{}
+	seen := map[unwind.FileAddr]uint8{} // how often it is called, as far as 2
 	buf := make([]byte, 64<<10)
 	left := uint64(maxCallers)
 	for _, g := range a.f.Code() {
@@ -43,11 +44,21 @@ func (a *analyzer) findStarts() error {
 				}
 				return err
 			}
-			a.m.calls(b, g.VAddr+unwind.FileAddr(off), func(target unwind.FileAddr) {
-				if a.region(target) != nil && !seen[target] && len(seen) < maxTargets &&
-					a.take(targetBytes, "calls") {
-					seen[target] = true
+			a.m.calls(b, g.VAddr+unwind.FileAddr(off), func(target unwind.FileAddr, called bool) {
+				if a.region(target) == nil {
+					return
 				}
+				n, known := seen[target]
+				if !known && (len(seen) >= maxTargets || !a.take(targetBytes, "calls")) {
+					return
+				}
+				switch {
+				case called && a.f.Arch == unwind.ArchARM64:
+					n = 2 // no instruction is in the midst of another
+				case called && n < 2:
+					n++
+				}
+				seen[target] = n
 			})
 		}
 	}
@@ -55,8 +66,14 @@ func (a *analyzer) findStarts() error {
 	for _, target := range slices.Backward(targets) { // so that each ends where the next is known to begin
 		r := a.region(target)
 		off := int(target - r.at)
-		if !r.start[off] && (off == 0 || a.m.boundary(r.code[:off], target)) && a.plausible(r, off, maxDepth) >= trialEndless {
+		if r.start[off] && r.owned == nil {
+			continue
+		}
+		if (off == 0 || a.m.boundary(r.code[:off], target)) && a.plausible(r, off, maxDepth) >= trialEndless {
 			r.start[off] = true
+			if seen[target] > 1 || target%functionAlign == 0 { // the bytes of a call may be those of something else
+				a.sure(target)
+			}
 		}
 	}
 	return nil

@@ -8,10 +8,11 @@ import (
 
 // follow follows all ways from an instruction on, within its region and up to other functions. When a way ends in a
 // return with a stack that is not a caller's, it went on behind a call that does not return, into another function: if
-// one can be found it is made a function's start, and everything is done again.
-func (a *analyzer) follow(r *region, off int, s state) {
+// one can be found it is made a function's start, and everything is done again. The function begins at owner, or is not known
+// if that is negative.
+func (a *analyzer) follow(r *region, off int, s state, owner int) {
 	for range maxRetries {
-		w := walk{a: a, r: r, log: a.log[:0]}
+		w := walk{a: a, r: r, owner: owner, log: a.log[:0]}
 		wrong := w.run(off, s)
 		a.log = w.log
 		if wrong < 0 {
@@ -105,6 +106,7 @@ type walk struct {
 	r      *region
 	trial  int   // the number of a trial, which notes no states; 0 for others
 	length int   // of a trial, in instructions
+	owner  int   // where the function begins; unused in a trial
 	ends   *cuts // in a trial: calls that do not return
 
 	log      []int     // where states were noted
@@ -193,13 +195,18 @@ func (w *walk) run(off int, s state) (wrong int) {
 				}
 				return p.call
 			}
+			if f == flowJump {
+				w.gone(&p.s, target)
+			}
 			if d := target - w.r.at; (f == flowBranch || f == flowJump) && target >= w.r.at &&
-				d < unwind.FileAddr(len(w.r.code)) && !w.r.start[d] && len(strong) < maxPending {
+				d < unwind.FileAddr(len(w.r.code)) && !w.r.start[d] && len(strong) < maxPending &&
+				!w.leaves(f, &p.s, p.off+size, int(d)) {
 				strong = append(strong, place{int(d), p.s, p.call})
 			}
 			p.off += size
 			if f == flowCall && !w.ends.has(p.off) && !w.a.ends[at+unwind.FileAddr(size)] && len(weak) < maxPending {
 				w.chain = append(w.chain, callEnd{p.off, p.call})
+				w.called(p.off, target)
 				weak = append(weak, place{p.off, p.s, len(w.chain) - 1})
 			}
 			if f != flowNext && f != flowBranch {
@@ -254,6 +261,7 @@ func (w *walk) note(off, size int) {
 		w.log = w.log[:len(w.log)-1]
 	default:
 		w.r.size[off] = uint8(size)
+		w.own(off)
 	}
 }
 
@@ -272,6 +280,9 @@ func (w *walk) isWrong(s state, f flow, target unwind.FileAddr) bool {
 	}
 	w.returned = true
 	wrong := s.base != entry.base || s.cfa != entry.cfa
+	if !wrong {
+		w.left()
+	}
 	w.fits = w.fits || !wrong
 	return wrong
 }

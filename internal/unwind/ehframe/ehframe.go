@@ -45,19 +45,27 @@ func EHFrame(f *elffile.File) (*unwind.Table, Stats, error) {
 
 // DebugFrame builds the table of a file's .debug_frame; an empty one if it has none. Errors are as EHFrame's.
 func DebugFrame(f *elffile.File) (*unwind.Table, Stats, error) {
+	s, err := findDebugFrame(f)
+	if err != nil || s == nil {
+		return &unwind.Table{}, Stats{}, err
+	}
+	return s.table(f)
+}
+
+// findDebugFrame reads .debug_frame; nil if there is none.
+func findDebugFrame(f *elffile.File) (*section, error) {
 	sec := f.Section(".debug_frame")
 	if sec == nil {
 		sec = f.Section(".zdebug_frame")
 	}
 	if sec == nil {
-		return &unwind.Table{}, Stats{}, nil
+		return nil, nil
 	}
 	data, err := f.SectionData(sec, MaxSection)
 	if err != nil {
-		return &unwind.Table{}, Stats{}, err
+		return nil, err
 	}
-	s := &section{data: data, debug: true, arch: f.Arch}
-	return s.table(f)
+	return &section{data: data, debug: true, arch: f.Arch}, nil
 }
 
 // table runs all FDEs in the order of their addresses. The section is used up.

@@ -43,8 +43,9 @@ func (s *section) rule(st *state, signal bool) (r unwind.Rule, lost bool, reason
 	if st.ra.kind == regUndefined {
 		return unwind.Rule{CFA: unwind.CFARoot}, false, ReasonNone
 	}
-	// amd64's 'S' alone may just mean that the pc is exact; glibc's __restore_rt finds its CFA by an expression.
-	if signal && (s.arch == unwind.ArchARM64 || st.isExpr) {
+	// amd64's 'S' alone may just mean that the pc is exact. glibc's __restore_rt finds both its CFA and the pc by expressions; OCaml 5's
+	// runtime only its CFA, where it changes stacks.
+	if signal && (s.arch == unwind.ArchARM64 || st.isExpr && st.ra.kind == regExpr) {
 		return unwind.Rule{CFA: unwind.CFASignal}, false, ReasonNone
 	}
 	if reason = s.cfa(&r, st); reason != ReasonNone {

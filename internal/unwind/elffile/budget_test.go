@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -157,6 +158,16 @@ func TestZstdWindow(t *testing.T) {
 			t.Errorf("%d MiB: %d bytes, %v, %d in use", budget>>20, len(got), err, b.Used())
 		}
 	}
+	// What goes elsewhere needs the window only.
+	for budget, fits := range map[uint64]bool{4 << 20: false, 16 << 20: false, 31 << 20: false, 40 << 20: true} {
+		b := NewBudget("file", budget)
+		var out bytes.Buffer
+		err := f.Within(b).Decompress(&out, f.Section(".zstd"), size)
+		var large *TooLargeError
+		if fits && (err != nil || out.Len() != size) || !fits && (!errors.As(err, &large) || large.Bytes < 2*window) || b.Used() != 0 {
+			t.Errorf("%d MiB, written: %d bytes, %v, %d in use", budget>>20, out.Len(), err, b.Used())
+		}
+	}
 	broken := bytes.Clone(img)
 	broken[bytes.Index(img, zst.Bytes())] ^= 0xff
 	if f, err = New(bytes.NewReader(broken), int64(len(broken))); err != nil {
@@ -165,5 +176,9 @@ func TestZstdWindow(t *testing.T) {
 	_, err = f.Within(NewBudget("file", 16<<20)).SectionData(f.Section(".zstd"), size)
 	if err == nil || errors.Is(err, ErrTooLarge) {
 		t.Errorf("what is no stream: %v", err)
+	}
+	err = f.Within(NewBudget("file", 16<<20)).Decompress(io.Discard, f.Section(".zstd"), size)
+	if err == nil || errors.Is(err, ErrTooLarge) {
+		t.Errorf("what is no stream, written: %v", err)
 	}
 }

@@ -2,15 +2,9 @@ package elffile
 
 import (
 	"bytes"
-	"compress/zlib"
 	"debug/elf"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -64,16 +58,19 @@ func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
 
 // decompressed returns what the section with the bytes b holds. b is given back if that is something else.
 func (f *File) decompressed(s *Section, b []byte, max uint64) (plain []byte, err error) {
-	d := decompressor{budget: f.budget, part: "section " + s.Name, max: max}
+	c, ok, err := s.compression(b)
 	switch {
-	case s.Flags&elf.SHF_COMPRESSED != 0:
-		plain, err = d.standard(b)
-	case strings.HasPrefix(s.Name, ".zdebug_") && len(b) >= 12 && string(b[:4]) == "ZLIB":
-		plain, err = d.gnu(b)
-	default:
-		return b, nil
+	case err != nil || !ok:
+		return b, err
+	case c.size > max:
+		return nil, fmt.Errorf("%d bytes: %w", c.size, ErrTooLarge)
 	}
-	if err == nil {
+	stream, done, err := f.stream(bytes.NewReader(b[c.head:]), c, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if plain, err = f.readExactly(stream, c.size, len(b), "section "+s.Name); err == nil {
 		f.budget.Give(s.Size)
 	}
 	return plain, err
@@ -133,85 +130,22 @@ func (f *File) readAt(b []byte, off int64) error {
 	return err
 }
 
-// decompressor makes a section's bytes from compressed ones.
-type decompressor struct {
-	budget *Budget
-	part   string
-	max    uint64
-}
-
-// minWindow is how far back a zstd stream of any size may refer: encoders that do not know the size ask for 8 MiB
-// (zstd 1.5, level 19), those that do for no more than the size.
-const minWindow = 8 << 20
-
-// standard undoes SHF_COMPRESSED: an Elf64_Chdr (type, reserved, size, alignment), then the stream.
-func (d *decompressor) standard(b []byte) ([]byte, error) {
-	if len(b) < 24 {
-		return nil, ErrTruncated
-	}
-	typ, size := elf.CompressionType(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint64(b[8:])
-	if size > d.max {
-		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
-	}
-	switch typ {
-	case elf.COMPRESS_ZLIB:
-		return d.inflate(b[24:], size)
-	case elf.COMPRESS_ZSTD:
-		wanted := min(max(size, minWindow), 128<<20)
-		window := min(wanted, max(d.budget.Left()/4, 1<<20))
-		if err := d.budget.Take(2*window, d.part+"'s window"); err != nil {
-			return nil, err
-		}
-		defer d.budget.Give(2 * window)
-		z, err := zstd.NewReader(bytes.NewReader(b[24:]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(window))
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		plain, err := d.readExactly(z, size, len(b))
-		if window < wanted && (errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded)) {
-			err = d.budget.refusal(2*wanted, d.part+"'s window") // a larger budget would do
-		}
-		return plain, err
-	}
-	return nil, fmt.Errorf("%w: %v", ErrUnsupported, typ)
-}
-
-// gnu undoes what GNU tools did before SHF_COMPRESSED: "ZLIB", the size as eight bytes big endian, the stream.
-func (d *decompressor) gnu(b []byte) ([]byte, error) {
-	size := binary.BigEndian.Uint64(b[4:])
-	if size > d.max {
-		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
-	}
-	return d.inflate(b[12:], size)
-}
-
-func (d *decompressor) inflate(b []byte, size uint64) ([]byte, error) {
-	z, err := zlib.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	defer z.Close()
-	return d.readExactly(z, size, len(b))
-}
-
 // readExactly reads size bytes. It allocates as data arrives, since a few bytes can claim any size.
-func (d *decompressor) readExactly(r io.Reader, size uint64, compressed int) (b []byte, err error) {
+func (f *File) readExactly(r io.Reader, size uint64, compressed int, part string) (b []byte, err error) {
 	defer func() {
 		if err != nil {
-			d.budget.Give(uint64(cap(b)))
+			f.budget.Give(uint64(cap(b)))
 			b = nil
 		}
 	}()
 	next := min(size, 16*uint64(compressed))
 	for {
-		if err := d.budget.Take(next, d.part); err != nil {
+		if err := f.budget.Take(next, part); err != nil {
 			return b, err
 		}
 		grown := make([]byte, len(b), next)
 		copy(grown, b)
-		d.budget.Give(uint64(cap(b)))
+		f.budget.Give(uint64(cap(b)))
 		b = grown
 		n, err := io.ReadFull(r, b[len(b):cap(b)])
 		b = b[:len(b)+n]

@@ -6,6 +6,7 @@
 package elffile
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -159,6 +160,44 @@ func (f *File) Code() (x []unwind.Segment) {
 		return exec
 	}
 	return x
+}
+
+// Extent is a range of addresses of the file.
+type Extent struct{ Start, End uint64 }
+
+// CodeExtents returns the addresses at which there is code in memory, sorted and disjoint: those of the executable sections,
+// also of sections that a separate debug file has without data, or, without section headers, of the executable segments. What
+// a linker discarded has addresses elsewhere, most often 0, 1, -1 or -2.
+func (f *File) CodeExtents() []Extent {
+	var all []Extent
+	add := func(start unwind.FileAddr, size uint64) {
+		if end := uint64(start) + size; end > uint64(start) {
+			all = append(all, Extent{uint64(start), end})
+		}
+	}
+	const code = elf.SHF_EXECINSTR | elf.SHF_ALLOC
+	for _, s := range f.Sections {
+		if s.Flags&code == code {
+			add(s.Addr, s.Size)
+		}
+	}
+	if len(all) == 0 {
+		for _, s := range f.Segments {
+			if s.Exec {
+				add(s.VAddr, s.MemSize)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	out := all[:0]
+	for _, e := range all {
+		if n := len(out); n > 0 && e.Start < out[n-1].End {
+			out[n-1].End = max(out[n-1].End, e.End)
+			continue
+		}
+		out = append(out, e)
+	}
+	return slices.Clip(out)
 }
 
 // header checks and takes the fixed fields of the ELF header.

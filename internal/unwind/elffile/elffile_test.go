@@ -217,6 +217,26 @@ func TestCode(t *testing.T) {
 	}
 }
 
+func TestCodeExtents(t *testing.T) {
+	const code = elf.SHF_EXECINSTR | elf.SHF_ALLOC
+	f := &File{
+		Segments: []unwind.Segment{{VAddr: 0x9000, MemSize: 0x100, Exec: true}, {VAddr: 0x8000, MemSize: 0x10}, {VAddr: 0x1000, MemSize: 0x10, Exec: true}},
+		Sections: []Section{
+			{}, {Flags: code, Addr: 0x3000, Size: 0x100}, {Flags: code, Type: elf.SHT_NOBITS, Addr: 0x1000, Size: 0x100},
+			{Flags: elf.SHF_ALLOC, Addr: 0x2000, Size: 0x100}, {Flags: code, Addr: 0x1010, Size: 0x20}, {Flags: code, Addr: 0x10f0, Size: 0x20},
+			{Flags: code, Addr: 0x1110, Size: 0x10}, {Flags: code, Addr: 0x5000}, {Flags: code, Addr: 1<<64 - 8, Size: 0x100},
+		},
+	}
+	// One around another ends where the larger one does: what is behind the smaller one is code still.
+	if got, want := f.CodeExtents(), []Extent{{0x1000, 0x1110}, {0x1110, 0x1120}, {0x3000, 0x3100}}; !slices.Equal(got, want) {
+		t.Errorf("%#x, not %#x", got, want)
+	}
+	f.Sections = nil
+	if got, want := f.CodeExtents(), []Extent{{0x1000, 0x1010}, {0x9000, 0x9100}}; !slices.Equal(got, want) {
+		t.Errorf("%#x, not %#x", got, want)
+	}
+}
+
 // image is a minimal ELF file: a header, one PT_LOAD, and the sections given.
 func image(machine elf.Machine, sections ...testSection) []byte {
 	names := []byte{0}

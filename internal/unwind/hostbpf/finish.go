@@ -18,7 +18,7 @@ func (r *Record) Finish(s *Sample, arch unwind.Arch, code tape.Code, mem unwind.
 		sp = r.Registers.Reg[unwind.ARM64SP]
 	}
 	w := code.Walker(arch, &s.Registers, s.ThreadPointer, mem)
-	w.Old = r.old
+	w.Old, w.Plain = r.old, r.plain
 	state := reference.State{
 		Regs: r.Registers, Flags: r.PendingFlags, Low: unwind.Addr(sp), Exact: r.PendingFlags&unwind.FrameReturn == 0,
 		Leaf: len(r.Frames) == 0,

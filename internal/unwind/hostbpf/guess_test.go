@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
 )
 
@@ -145,6 +147,68 @@ func TestCallEncodings(t *testing.T) {
 	}
 }
 
+// linkages are entries of procedure linkage tables, and others that are none.
+func linkages(arch unwind.Arch) (good, bad [][]byte) {
+	if arch == unwind.ArchARM64 {
+		adrp, ldr, bti := []byte{0x10, 0, 0, 0xb0}, []byte{0x11, 0xde, 0x47, 0xf9}, []byte{0x5f, 0x24, 3, 0xd5}
+		return [][]byte{slices.Concat(adrp, ldr), slices.Concat(bti, adrp, ldr)}, [][]byte{slices.Concat(ldr, adrp), slices.Concat(adrp, bti), slices.Concat(bti, ldr)}
+	}
+	return [][]byte{
+			{0xff, 0x25, 1, 2, 3, 4}, {0xf2, 0xff, 0x25, 1, 2, 3, 4}, // jmp, bnd jmp
+			{0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 1, 2}, {0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 1}, // behind endbr64
+		}, [][]byte{
+			{0xff, 0x15, 1, 2, 3, 4}, {0xff, 0x35, 1, 2, 3, 4}, {0xf3, 0xff, 0x25, 1}, {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, {0x90, 0xff, 0x25}, // call, push and others
+		}
+}
+
+// TestLinkageTables has callers that call through a procedure linkage table: that is no sign that they called something else.
+func TestLinkageTables(t *testing.T) {
+	const entry = codeAt + 0x80
+	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
+		callTo := func(from, to uint64) []byte {
+			if arch == unwind.ArchARM64 {
+				return binary.LittleEndian.AppendUint32(nil, 0x94000000|uint32(to-from+4)>>2&0x3ffffff)
+			}
+			return binary.LittleEndian.AppendUint32([]byte{0xe8}, uint32(to-from))
+		}
+		linked := func(entryCode []byte) *jitted {
+			j := newJitted(arch, nil)
+			copy(j.code[entry-codeAt:], entryCode)
+			return j
+		}
+		caller := uint64(jitAt + 0x208) // without a table
+		withoutTable := func(entryCode []byte) *jitted {
+			j := linked(entryCode)
+			j.Memory.Add(unwind.Addr(caller)-16, append(make([]byte, 16-len(callTo(0, 0))), callTo(caller, entry)...))
+			j.stack[5] = caller
+			return j
+		}
+		// with a table, below a frame record that leads on: arm64 looks no further than there
+		belowRecord := func(entryCode []byte) *jitted {
+			j := linked(entryCode)
+			clear(j.code[0x10 : at(2)-codeAt])
+			j.callsBefore(2, 0, callTo(at(2), entry))
+			j.stack[5], j.stack[7] = at(2), at(3)
+			j.stack[20], j.stack[21] = stackAt+8*30, at(3)
+			j.Registers.Reg[unwind.AMD64RBP] = stackAt + 8*20
+			return j
+		}
+		good, bad := linkages(arch)
+		for _, b := range good {
+			withoutTable(b).run(t, h, fmt.Sprintf("%x, without a table", b), unwind.StopNoUnwindInfo, caller)
+			if arch == unwind.ArchAMD64 {
+				belowRecord(b).run(t, h, fmt.Sprintf("%x, below a record", b), unwind.StopRoot, at(2), at(3))
+			}
+		}
+		for _, b := range bad {
+			withoutTable(b).run(t, h, fmt.Sprintf("%x, without a table", b), unwind.StopNoUnwindInfo)
+			if arch == unwind.ArchAMD64 {
+				belowRecord(b).run(t, h, fmt.Sprintf("%x, below a record", b), unwind.StopRoot, at(3))
+			}
+		}
+	})
+}
+
 // TestExits has code whose end tells where the return address is, above stale ones.
 func TestExits(t *testing.T) {
 	h := startHosts(t, unwind.ArchAMD64)
@@ -168,6 +232,10 @@ func TestExits(t *testing.T) {
 		{"before the pushes", [][]byte{{0x53, 0x41, 0x54, 0x48, 0x83, 0xec, 0x18}, frame, {0x48, 0x83, 0xc4, 0x18, 0x41, 0x5c, 0x5b, 0xc3}}, 0},
 		{"between the pushes", [][]byte{{0x41, 0x54, 0x48, 0x83, 0xec, 0x18}, frame, {0x48, 0x83, 0xc4, 0x18, 0x41, 0x5c, 0x5b, 0xc3}}, 1},
 		{"endbr64", [][]byte{{0xf3, 0x0f, 0x1e, 0xfa, 0x53}, frame, {0x5b, 0xc3}}, 0},
+		{"HotSpot's, with a look whether to stop", [][]byte{frame, {0x48, 0x83, 0xc4, 0x10, 0x5d}, hotspotPoll, {0xc3}}, 3},
+		{"at HotSpot's look whether to stop", [][]byte{hotspotPoll, {0xc3}}, 0},
+		{"before HotSpot's pushes", [][]byte{hotspotProbe, {0x55, 0x48, 0x83, 0xec, 0x10}, frame, {0x48, 0x83, 0xc4, 0x10, 0x5d}, hotspotPoll,
+			{0xc3}}, 0},
 		{"no frame", [][]byte{{0x48, 0x8d, 0x04, 0x7f, 0xc3}}, 0},
 	} {
 		j := newJitted(unwind.ArchAMD64, bytes.Join(tt.code, nil))
@@ -206,7 +274,77 @@ func TestFramePointerExits(t *testing.T) {
 	}
 }
 
-// TestHostileGuesses: stacks that are made to mislead cost no more than others.
+// TestHugePrologues begin with frames whose size fits no int: they say nothing, and the return address is where the stack pointer
+// points to, which is not aligned, so that no search finds it.
+func TestHugePrologues(t *testing.T) {
+	h := startHosts(t, unwind.ArchAMD64)
+	endbr := []byte{0xf3, 0x0f, 0x1e, 0xfa}
+	for name, subs := range map[string][]byte{
+		"as int32 it is negative": {0x48, 0x81, 0xec, 0, 0, 0, 0x80},
+		"all ones":                {0x48, 0x81, 0xec, 0xff, 0xff, 0xff, 0xff},
+		"the sum of two is":       {0x48, 0x81, 0xec, 0xff, 0xff, 0xff, 0x7f, 0x48, 0x81, 0xec, 0xff, 0xff, 0xff, 0x7f},
+		"the sum of seven fits":   bytes.Repeat([]byte{0x48, 0x81, 0xec, 0xff, 0xff, 0xff, 0x0f}, 7),
+		"a large one that counts": {0x48, 0x81, 0xec, 0xf0, 0xff, 0xff, 0x0f},
+	} {
+		j := newJitted(unwind.ArchAMD64, slices.Concat(endbr, subs))
+		j.Registers.Reg[unwind.AMD64RSP] = stackAt + 4
+		j.stack[0], j.stack[1] = at(2)<<32, at(2)>>32
+		j.stack[2], j.stack[3] = at(3)<<32, at(3)>>32
+		j.run(t, h, name, unwind.StopRoot, at(2), at(3))
+	}
+}
+
+// deep is a stack of generated code's frames alone, n deep, with size bytes from one return address to the next. Each returns to where
+// the epilogue is.
+func deep(n int, size uint64, epilogue []byte) *jitted {
+	const ra = jitAt + 0x200
+	j := newJitted(unwind.ArchAMD64, epilogue)
+	j.MaxFrames = 1024
+	j.Memory.Add(ra-16, slices.Concat(make([]byte, 14), []byte{0xff, 0xd0}, epilogue, make([]byte, 512)))
+	j.stack = make([]uint64, uint64(n)*size/8+2*unwind.GuessWords) // so much is read at once
+	for i := range uint64(n) {
+		j.stack[(i+1)*size/8-1] = ra
+	}
+	j.Registers.Reg[unwind.AMD64RBP] = 1
+	return j
+}
+
+// TestDeepGuesses has recursion of generated code: up to max_frames where its end or the frame pointer tells, and up to GuessSearches
+// frames where the stack has to be searched.
+func TestDeepGuesses(t *testing.T) {
+	h := startHosts(t, unwind.ArchAMD64)
+	want := func(n int) []uint64 { return slices.Repeat([]uint64{jitAt + 0x200}, n) }
+	deep(1100, 0x28, []byte{0x90, 0x48, 0x83, 0xc4, 0x20, 0xc3}).run(t, h, "epilogues", unwind.StopMaxFrames, want(1023)...)
+	deep(900, 0x28, []byte{0x90, 0x48, 0x83, 0xc4, 0x20, 0xc3}).run(t, h, "epilogues, all of them", unwind.StopNoUnwindInfo, want(900)...)
+
+	j := deep(1100, 0x20, []byte{0x90})
+	for i := range 1099 { // of records
+		j.stack[4*i+2] = stackAt + 0x20*uint64(i+1) + 0x10
+	}
+	j.Registers.Reg[unwind.AMD64RBP] = stackAt + 0x10
+	j.run(t, h, "frame pointers", unwind.StopMaxFrames, want(1023)...)
+
+	deep(unwind.GuessSearches-1, 0x28, []byte{0x90}).run(t, h, "searches", unwind.StopNoUnwindInfo, want(unwind.GuessSearches-1)...)
+	deep(200, 0x28, []byte{0x90}).run(t, h, "too many searches", unwind.StopNoUnwindInfo, want(unwind.GuessSearches)...)
+
+	// fifteen words that look like return addresses and don't lead on are before each that does
+	calls := map[int]int{}
+	for _, n := range []int{unwind.GuessSearches, 1000} {
+		j = deep(n, 61*8, []byte{0x90})
+		for i := range j.stack {
+			if i%61%4 == 0 && j.stack[i] == 0 {
+				j.stack[i] = at(2)
+			}
+		}
+		j.run(t, h, "long searches", unwind.StopNoUnwindInfo, want(unwind.GuessSearches)...)
+		calls[n] = h[hostbpf.Loop].Calls()
+	}
+	if calls[1000] > calls[unwind.GuessSearches] || calls[1000] > 300*unwind.GuessSearches {
+		t.Errorf("%d lookups and reads for 1000 frames, %d for %d", calls[1000], calls[unwind.GuessSearches], unwind.GuessSearches)
+	}
+}
+
+// TestHostileGuesses: stacks that are made to mislead cost no more than others, as compare checks.
 func TestHostileGuesses(t *testing.T) {
 	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
 		full := func() *jitted {

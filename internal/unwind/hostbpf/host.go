@@ -31,7 +31,9 @@ type Host struct {
 	stderr bytes.Buffer
 	taken  uint64
 	lost   uint64
+	calls  uint64
 	old    bool // it searches less, see reference.Walker
+	plain  bool // it does not search at all
 }
 
 // Start builds the program if need be and runs it.
@@ -140,8 +142,20 @@ func (h *Host) died(err error) error {
 // Constant sets one of the constants that user space sets before loading.
 func (h *Host) Constant(name string, value uint32) error { return h.send(name, uint64(value), nil) }
 
+// Guesses has the program guess callers, as it does from the start, or by the frame pointer's record alone.
+func (h *Host) Guesses(on bool) error {
+	h.plain = !on
+	if on {
+		return h.Constant("guesses", 1)
+	}
+	return h.Constant("guesses", 0)
+}
+
 // Counts are the events taken and those lost because the ring was full, over the Host's life.
 func (h *Host) Counts() (taken, lost uint64) { return h.taken, h.lost }
+
+// Calls are the lookups in maps and the reads of user memory that the last sample took: its cost.
+func (h *Host) Calls() int { return int(h.calls) }
 
 // sendMemory makes memory known, so that the program need not ask for it.
 func (h *Host) sendMemory(m *tape.Memory) error {
@@ -203,6 +217,7 @@ func (h *Host) serve(mem unwind.Memory) (record []byte, err error) {
 			}
 			record = payload
 		case "done":
+			h.calls = index
 			return record, h.count(payload, record != nil)
 		default:
 			return nil, fmt.Errorf("the host build says %q", name)

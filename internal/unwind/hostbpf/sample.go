@@ -127,8 +127,8 @@ type Record struct {
 	PendingFlags unwind.FrameFlags
 	Stack        []byte
 
-	Raw []byte // as it lies in the ring
-	old bool
+	Raw        []byte // as it lies in the ring
+	old, plain bool
 }
 
 // StopReason says why the walk ended.
@@ -150,7 +150,7 @@ func (h *Host) Take(s *Sample, mem unwind.Memory) (*Record, error) {
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	r := &Record{Raw: raw, old: h.old}
+	r := &Record{Raw: raw, old: h.old, plain: h.plain}
 	return r, r.decode()
 }
 

@@ -116,6 +116,34 @@ func (w *Walker) branchBefore(start, ra unwind.Addr) (kind callKind, target unwi
 	return callNone, 0
 }
 
+// jumpsOn tells whether the code at a only jumps on to where data says, as the entries of procedure linkage tables do (x86-64
+// psABI 1.0, 5.2, with endbr64 and, from older binutils, bnd; on arm64 [bti c,] adrp x16, ldr x17, [x16, #n],
+// AAPCS64's ELF supplement): nobody knows what was called.
+func (w *Walker) jumpsOn(a unwind.Addr) bool {
+	var b [12]byte
+	if w.arch == unwind.ArchARM64 {
+		if w.mem.Read(a, b[:]) != nil {
+			return false
+		}
+		v := b[:]
+		if binary.LittleEndian.Uint32(v) == 0xd503245f { // bti c
+			v = v[4:]
+		}
+		return binary.LittleEndian.Uint32(v)&0x9f00001f == 0x90000010 && binary.LittleEndian.Uint32(v[4:])&0xffc003ff == 0xf9400211
+	}
+	if w.mem.Read(a, b[:8]) != nil {
+		return false
+	}
+	v := binary.LittleEndian.Uint64(b[:8])
+	if uint32(v) == endbr64 {
+		v >>= 32
+	}
+	if v&0xff == 0xf2 { // bnd
+		v >>= 8
+	}
+	return v&0xffff == 0x25ff
+}
+
 // instruction reads four bytes of code.
 func (w *Walker) instruction(a unwind.Addr) (v uint32, ok bool) {
 	var b [4]byte

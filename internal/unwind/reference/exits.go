@@ -176,7 +176,8 @@ func (w *Walker) endsFunction(code []byte, i int, bare bool) bool {
 	return false
 }
 
-// token reads an instruction of a prologue: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length is 0 if it is another.
+// token reads an instruction of a prologue: push, sub $n, %rsp, mov %rsp, %rbp, endbr64. Its length is 0 if it is another, or
+// if n is so large that the sum of GuessTokens of them may not fit BPF's 32 bits.
 func (p *prologue) token(b []byte) (length int) {
 	v := binary.LittleEndian.Uint32(b)
 	switch v3 := v & 0xffffff; {
@@ -189,7 +190,7 @@ func (p *prologue) token(b []byte) (length int) {
 	case v3 == 0xec8348 && v>>31 == 0:
 		p.pushed += v >> 24
 		return 4
-	case v3 == 0xec8148:
+	case v3 == 0xec8148 && b[6]>>4 == 0:
 		p.pushed += binary.LittleEndian.Uint32(b[3:])
 		return 7
 	case v3 == 0xe58948, v3 == 0xec8b48:
@@ -197,16 +198,23 @@ func (p *prologue) token(b []byte) (length int) {
 		return 3
 	case v == endbr64:
 		return 4
+	case v3 == probeStack && b[6] == 0xff:
+		return 7
 	}
 	return 0
 }
 
-// readExit reads the epilogue before the return, or the jump to another function, at number at, backwards: pops, add $n, %rsp, and what takes the stack pointer
-// from the frame pointer.
+// readExit reads the epilogue before the return, or the jump to another function, at number at, backwards: pops, add $n, %rsp,
+// and what takes the stack pointer from the frame pointer.
 func readExit(code []byte, at int) exit {
 	jumps := code[at] == jump
 	if at > 0 && code[at-1] == 0xf3 {
 		at--
+	}
+	// HotSpot looks whether it has to stop before it returns: cmp n(%r15), %rsp; ja (MacroAssembler::safepoint_poll in
+	// cpu/x86/macroAssembler_x86.cpp, JDK 17).
+	if at >= 13 && binary.LittleEndian.Uint32(code[at-13:])&0xffffff == 0xa73b49 && binary.LittleEndian.Uint16(code[at-6:]) == 0x870f {
+		at -= 13
 	}
 	found, size, fpFromAbove := at == 0 && !jumps, int32(0), int32(0)
 	for i := 0; i < unwind.GuessTokens; i++ {

@@ -27,17 +27,22 @@ type guessed struct {
 	exactSP  bool              // arm64: the caller's stack pointer is the one that is known
 	cfa      unwind.Addr       // of the caller graded last, if its rule bases it on the stack pointer
 	stop     unwind.StopReason // what kept the guess from being made: the end of the copied stack, a table
+	reason   unwind.StopReason // to stop if nothing is found; 0 if it is that there is no rule
 }
 
 // guess steps through code without unwind information (docs/decisions/0021-code-without-unwind-information.md):
 // a chain of frame pointers inside one mapping is believed; how the function ends tells where its return address is; then the
 // stack is searched for a return address that leads on, below the frame pointer's record if that leads on too; then comes
-// that record.
-func (w *Walker) guess(own Code) (next frame, stop unwind.StopReason, ok bool) {
-	g := &guessed{own: own}
+// that record. The stack is searched GuessSearches times in one walk. reason is
+// guessed.reason.
+func (w *Walker) guess(own Code, reason unwind.StopReason) (next frame, stop unwind.StopReason, ok bool) {
+	g := &guessed{own: own, reason: reason}
 	if v, _, ok := w.reg(w.fp()); ok {
 		g.fp, g.hasFP = unwind.Addr(v), true
 		g.record = v != 0 && w.readRecord(g)
+	}
+	if w.Plain {
+		return w.byFP(g)
 	}
 	chained := g.record && w.chained(g)
 	if chained && w.flags&unwind.FrameReturn != 0 {
@@ -57,7 +62,8 @@ func (w *Walker) guess(own Code) (next frame, stop unwind.StopReason, ok bool) {
 	if g.sound && w.arch == unwind.ArchARM64 {
 		return w.byRecord(g), 0, true
 	}
-	if w.regs.Known&(1<<w.sp()) != 0 {
+	if w.regs.Known&(1<<w.sp()) != 0 && w.searches < unwind.GuessSearches {
+		w.searches++ // stacks can be made so that each frame's search is long
 		if next, ok := w.scan(g); ok {
 			return next, 0, true
 		}
@@ -65,17 +71,25 @@ func (w *Walker) guess(own Code) (next frame, stop unwind.StopReason, ok bool) {
 	if g.stop == unwind.StopNoTable {
 		return frame{}, g.stop, false
 	}
+	return w.byFP(g)
+}
+
+// byFP steps by the frame pointer's record, as nothing better was found, or says why the walk ends.
+func (w *Walker) byFP(g *guessed) (next frame, stop unwind.StopReason, ok bool) {
 	if g.record && (g.sound || w.returnsToCode(g)) {
 		return w.byRecord(g), 0, true
 	}
 	if g.stop != 0 {
 		return frame{}, g.stop, false
 	}
+	if g.reason != 0 {
+		return frame{}, g.reason, false
+	}
 	// The end of a chain of frame pointers, if it is known to be one.
-	if g.hasFP && (g.fp == 0 || g.record && g.ra == 0) && (!own.NoTable || w.flags&unwind.FrameGuessed != 0) {
+	if g.hasFP && (g.fp == 0 || g.record && g.ra == 0) && (!g.own.NoTable || w.flags&unwind.FrameGuessed != 0) {
 		return frame{}, unwind.StopRoot, false
 	}
-	if own.NoTable {
+	if g.own.NoTable {
 		return frame{}, unwind.StopNoUnwindInfo, false
 	}
 	return frame{}, unwind.StopNoRule, false
@@ -168,8 +182,11 @@ func (w *Walker) grade(g *guessed, slot, ra unwind.Addr, fp uint64, trusted bool
 	}
 	kind, target := w.callBefore(c.Mapping.Start, ra)
 	if kind == callNone {
-		if r.CFA == unwind.CFASignal {
+		switch {
+		case r.CFA == unwind.CFASignal:
 			return gradeStrong
+		case trusted && c.NoTable && !pending && w.recordLeadsOn(g, slot, fp):
+			return gradeWeak // an interpreter pushes where it goes on, and jumps
 		}
 		return gradeNone
 	}
@@ -180,7 +197,7 @@ func (w *Walker) grade(g *guessed, slot, ra unwind.Addr, fp uint64, trusted bool
 		if !ok && stop != unwind.StopNoTable {
 			return gradeNone
 		}
-		other = !ok || !t.NoTable
+		other = (!ok || !t.NoTable) && !w.jumpsOn(target)
 	}
 	switch {
 	case pending && w.NoCode:
@@ -255,6 +272,30 @@ func (w *Walker) leadsOn(g *guessed, r unwind.Rule, sp unwind.Addr, fp uint64) b
 	return kind != callNone || above.CFA == unwind.CFASignal
 }
 
+// recordLeadsOn tells whether the frame pointer of the caller whose return address lies at slot points to a frame record that
+// leads on.
+func (w *Walker) recordLeadsOn(g *guessed, slot unwind.Addr, fp uint64) bool {
+	a := unwind.Addr(fp)
+	if fp%8 != 0 || a <= slot || uint64(a-slot) >= unwind.GuessNear {
+		return false
+	}
+	var b [16]byte
+	if err := w.mem.Read(a, b[:]); err != nil {
+		return false
+	}
+	above := binary.LittleEndian.Uint64(b[:])
+	if above <= fp || above-fp >= unwind.GuessNear {
+		return false
+	}
+	ra := w.arch.CodeAddr(binary.LittleEndian.Uint64(b[8:]))
+	c, _, _, ok := w.codeRule(g, ra-1)
+	if !ok || c.NoTable {
+		return ok
+	}
+	kind, _ := w.callBefore(c.Mapping.Start, ra)
+	return kind != callNone
+}
+
 // savesFP tells whether the function at a begins by saving the frame pointer.
 func (w *Walker) savesFP(a unwind.Addr) bool {
 	if w.arch == unwind.ArchARM64 {
@@ -263,6 +304,10 @@ func (w *Walker) savesFP(a unwind.Addr) bool {
 	v, ok := w.instruction(a)
 	if ok && v == endbr64 {
 		v, ok = w.instruction(a + 4)
+	}
+	if ok && v&0xffffff == probeStack {
+		v, ok = w.instruction(a + 7)
+		return !ok || v == 0xec8b4855 || v == 0xe5894855 // push %rbp; mov %rsp, %rbp
 	}
 	return !ok || v&0xff == pushRBP
 }

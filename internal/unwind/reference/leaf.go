@@ -6,6 +6,9 @@ import "github.com/hostprofiles/hostprofiles/internal/unwind"
 const (
 	endbr64 = 0xfa1e0ff3
 	pushRBP = 0x55
+	// probeStack are the first bytes of mov %eax, -n(%rsp). HotSpot's functions begin with it, and save rbp even where they keep no
+	// frame pointer (MacroAssembler::verified_entry in cpu/x86/macroAssembler_x86.cpp, JDK 17).
+	probeStack = 0x248489
 
 	armMovFP = 0x910003fd // mov x29, sp
 )

@@ -12,12 +12,14 @@ type State struct {
 	Leaf   bool              // it is the first frame
 	Pushed bool              // it is among the frames found
 	lost   lost
+
+	searches int
 }
 
 // State tells where the last walk stopped.
 func (w *Walker) State() State {
 	return State{Regs: w.regs, Flags: w.flags, Low: w.low, Exact: w.exact, Leaf: w.leaf, Pushed: w.pushed,
-		lost: w.lost}
+		lost: w.lost, searches: w.searches}
 }
 
 // Continue is Walk from another frame than the leaf on.
@@ -25,6 +27,6 @@ func (w *Walker) Continue(s State, arch unwind.Arch, mem unwind.Memory, lookup L
 	[]unwind.RawFrame, unwind.StopReason) {
 	w.arch, w.mem, w.lookup = arch, mem, lookup
 	w.regs, w.flags, w.low, w.exact, w.leaf, w.pushed = s.Regs, s.Flags, s.Low, s.Exact, s.Leaf, s.Pushed
-	w.lost = s.lost
+	w.lost, w.searches = s.lost, s.searches
 	return w.Resume(dst, max)
 }

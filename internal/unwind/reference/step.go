@@ -11,7 +11,7 @@ import (
 func (w *Walker) step(c Code, r unwind.Rule) (_ frame, stop unwind.StopReason, ok bool) {
 	switch r.CFA {
 	case unwind.CFANone:
-		return w.guess(c)
+		return w.guess(c, 0)
 	case unwind.CFARoot:
 		return frame{}, unwind.StopRoot, false
 	case unwind.CFAFramePointer:
@@ -25,6 +25,9 @@ func (w *Walker) step(c Code, r unwind.Rule) (_ frame, stop unwind.StopReason, o
 			// The frame was guessed, so that its stack pointer is not known.
 			return w.alongChain()
 		}
+		if _, stop, ok := w.reg(r.Reg); !ok && stop == unwind.StopRegister {
+			return w.guess(c, stop)
+		}
 		return w.byRule(r)
 	}
 	return frame{}, unwind.StopNoRule, false
@@ -36,7 +39,7 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	if !ok {
 		return frame{}, stop, false
 	}
-	if (cfa < w.low || cfa == w.low && !w.exact) && !(r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteOtherStack) {
+	if (cfa < w.low || cfa == w.low && !w.exact) && !w.mayLeave(r) {
 		return frame{}, unwind.StopNoProgress, false
 	}
 	ra, stop, ok := w.returnAddress(r, cfa)
@@ -57,6 +60,12 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 		w.restore(&next, unwind.ARM64LR, unwind.SaveAtCFA, -2, cfa)
 	}
 	return next, 0, true
+}
+
+// mayLeave tells whether the rule's CFA may be on another stack: if it says so, or if the CFA was saved anywhere but below the frame
+// pointer, where functions that realign their stack save it.
+func (w *Walker) mayLeave(r unwind.Rule) bool {
+	return r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteOtherStack || r.CFA == unwind.CFAMem && r.Reg != w.fp()
 }
 
 func set(r *unwind.Registers, n uint8, v uint64) {

@@ -53,6 +53,8 @@ type Walker struct {
 	NoCode bool
 	// Old: guesses search as far as BPF does on kernels without bpf_loop.
 	Old bool
+	// Plain: guesses are made by the frame pointer's record alone, as by BPF on kernels whose verifier refuses the rest.
+	Plain bool
 
 	arch   unwind.Arch
 	mem    unwind.Memory
@@ -65,6 +67,8 @@ type Walker struct {
 	leaf   bool
 	pushed bool // the current frame is in the result
 	lost   lost
+
+	searches int // of the stack, for callers of code without unwind information
 }
 
 // lost says of registers why their values could not be restored; zero where nothing is known but that they are lost.
@@ -77,7 +81,7 @@ func (w *Walker) Walk(regs *unwind.Registers, arch unwind.Arch, mem unwind.Memor
 	dst []unwind.RawFrame, max int) ([]unwind.RawFrame, unwind.StopReason) {
 	w.arch, w.mem, w.lookup = arch, mem, lookup
 	w.regs, w.flags, w.exact, w.leaf, w.pushed = *regs, 0, true, true, false
-	w.low, w.lost = unwind.Addr(regs.Reg[w.sp()]), lost{}
+	w.low, w.lost, w.searches = unwind.Addr(regs.Reg[w.sp()]), lost{}, 0
 	return w.Resume(dst, max)
 }
 

@@ -1,5 +1,5 @@
 // Package startcode finds, by instruction patterns, the few places in code without call frame information that a walk
-// must know: where threads begin and the trampolines by which signal handlers return. musl's libc is built without call
+// must know: where threads and coroutines begin and the trampolines by which signal handlers return. musl's libc is built without call
 // frame information, and hand-written start code often is.
 //
 // Patterns: musl 1.2.5, src/env/__libc_start_main.c, src/thread/pthread_create.c, src/thread/{x86_64,aarch64}/clone.s,
@@ -7,6 +7,7 @@
 package startcode
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	// In libraries of moderate size the shorter ones are looked at as well, for system calls without a rule.
 	maxLibrary             = 8 << 20
 	minSyscall, maxSyscall = 8, 64
+	// Functions of this size are looked at as the one that a context of makecontext returns to.
+	minContext, maxContext = 20, 64
 	// In files of the vdso's size even the shortest are searched: arm64's of Linux 5.10 has call frame information for
 	// all but the trampoline, two instructions at the end of its code.
 	maxVDSO = 64 << 10
@@ -52,6 +55,7 @@ type Stats struct {
 	Starts      int    // places that call main, a thread's start function, or what clone was given
 	Trampolines int    // of signal handlers
 	Syscalls    int    // instructions around clone's system call
+	Contexts    int    // what the functions of makecontext return to
 	Stubs       int    // jumps to imported functions
 }
 
@@ -101,8 +105,13 @@ func Find(f *elffile.File, t *unwind.Table) (*unwind.Table, Stats, error) {
 // segment scans the parts of a segment that have no rule and smallest bytes or more; small asks for system calls in very
 // small parts too.
 func (s *scanner) segment(g unwind.Segment, small bool, smallest unwind.FileAddr) error {
+	var code unwind.FileAddr // where what has a rule began
 	for lo, hi := range tablebuild.Uncovered(s.t, g.VAddr, g.VAddr+unwind.FileAddr(min(g.FileSize, g.MemSize))) {
 		size := hi - lo
+		if small && code != 0 && lo-code >= minContext && lo-code <= maxContext {
+			s.context(code)
+		}
+		code = hi
 		if size < minSyscall || size < smallest && !small {
 			continue
 		}
@@ -133,6 +142,7 @@ type scanner struct {
 	spans      []span // that need no more evidence once there is a trampoline
 	trampoline []span
 	syscalls   []span
+	contexts   []span
 	stubs      []span
 	refused    error // why there are not more of them
 	entrySpan  span
@@ -212,6 +222,22 @@ func (s *scanner) clone(lo, hi unwind.FileAddr) (ok bool) {
 	return true
 }
 
+// contextAMD64 is how glibc's __start_context for amd64 begins: mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi (glibc 2.36,
+// sysdeps/unix/sysv/linux/x86_64/__start_context.S).
+var contextAMD64 = []byte{0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff}
+
+// context looks for the function whose beginning makecontext puts below a coroutine as its return address: nothing called the
+// coroutine from there, so it is its first function. Return addresses are looked up by the byte before, which is padding.
+func (s *scanner) context(start unwind.FileAddr) {
+	if s.f.Arch != unwind.ArchAMD64 || len(s.contexts) >= maxFound {
+		return
+	}
+	b := s.buf(len(contextAMD64))
+	if s.f.ReadAddr(b, start) == nil && bytes.Equal(b, contextAMD64) {
+		s.contexts = append(s.contexts, span{start - 1, start, rootRule()})
+	}
+}
+
 // executable tells whether a lies in an executable segment.
 func (s *scanner) executable(a unwind.FileAddr) bool {
 	for _, g := range s.exec {
@@ -269,8 +295,8 @@ func (s *scanner) table() (*unwind.Table, error) {
 	if s.stats.Entry {
 		all = append(all, s.entrySpan)
 	}
-	s.stats.Syscalls = len(s.syscalls)
-	all = append(append(all, s.syscalls...), s.stubs...)
+	s.stats.Syscalls, s.stats.Contexts = len(s.syscalls), len(s.contexts)
+	all = append(append(append(all, s.syscalls...), s.stubs...), s.contexts...)
 	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	b := tablebuild.Builder{Budget: s.f.Budget()}
 	var end unwind.FileAddr

@@ -215,7 +215,7 @@ func TestClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tab, st, err := Find(f, eh)
-	if err != nil || st.Syscalls != 2 || st.Starts != 0 || st.Trampolines != 0 {
+	if err != nil || st.Syscalls != 2 || st.Contexts != 1 || st.Starts != 0 || st.Trampolines != 0 {
 		t.Errorf("%+v, %v\n%s", st, err, unwindtest.Dump(tab))
 	}
 }
@@ -269,4 +269,25 @@ func FuzzFind(f *testing.F) {
 		}
 		unwindtest.WellFormed(t, tab)
 	})
+}
+
+// TestContext has the function that a coroutine returns to, and the same instructions where nothing returns to: in the middle of
+// code, and in a function that is too long.
+func TestContext(t *testing.T) {
+	code := bytes.Repeat([]byte{0x90}, 0x400)
+	for _, at := range []int{0x40, 0x90, 0x140, 0x240} {
+		copy(code[at:], contextAMD64)
+	}
+	covered := &unwind.Table{Rules: []unwind.Rule{{}, {CFA: unwind.CFAReg, Reg: unwind.AMD64RSP, Offset: 8}}}
+	for _, f := range [][2]unwind.FileAddr{{0, 0x3a}, {0x40, 0x5a}, {0x60, 0x139}, {0x140, 0x239}, {0x240, 0x25a}, {0x260, 0x400}} {
+		covered.Rows = append(covered.Rows, unwind.Row{Start: 0x10000 + f[0], Rule: 1}, unwind.Row{Start: 0x10000 + f[1]})
+	}
+	tab, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, code), covered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "0x1003f root\n0x10040 none\n0x1023f root\n0x10240 none\n"
+	if got := unwindtest.Dump(tab); got != want || st.Contexts != 2 {
+		t.Errorf("%+v\n%swant\n%s", st, got, want)
+	}
 }

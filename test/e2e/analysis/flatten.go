@@ -18,6 +18,7 @@ type Frame struct {
 	Type    string // profile.frame.type
 	Address uint64
 	Mapping string // file name of the mapping, or the attribute that stands in for it
+	BuildID string // of the mapping: GNU's
 	Guessed bool
 	// Function is where the function begins, if it has no name.
 	Function uint64
@@ -200,7 +201,11 @@ func (f *payload) frame(i int32) Frame {
 		}
 	}
 	if l.MappingIndex() != 0 {
-		frame.Mapping = f.str(f.dict.MappingTable().At(int(l.MappingIndex())).FilenameStrindex())
+		m := f.dict.MappingTable().At(int(l.MappingIndex()))
+		frame.Mapping = f.str(m.FilenameStrindex())
+		if id, ok := f.attributes(m.AttributeIndices())["process.executable.build_id.gnu"]; ok {
+			frame.BuildID = id.Str()
+		}
 	}
 	for _, line := range l.Lines().All() {
 		fn := f.dict.FunctionTable().At(int(line.FunctionIndex()))

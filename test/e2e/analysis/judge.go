@@ -220,6 +220,8 @@ func isRoot(name string) bool {
 	switch strings.TrimSuffix(name, ".abi0") {
 	case "_start", "_start_c", "clone", "__clone", "clone3", "__clone3", "start_thread", "start", "thread_start":
 		return true
+	case "__start_context", "described_entry", "silent_entry", "make_fcontext": // of coroutines
+		return true
 	case "libc_start_main_stage2": // musl's, which has no unwind information: main's caller
 		return true
 	case "runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.clone", "_rt0_amd64_linux", "_rt0_arm64_linux":

@@ -21,30 +21,36 @@ var (
 	spanFlag     = flag.Duration("span", 5*time.Second, "how long a program of the mix runs")
 )
 
+// fullTest is the environment variable that asks for the long tests.
+const fullTest = "HOSTPROFILES_TEST_FULL"
+
 // The aims, as parts of stacks that end at their thread's root.
 const (
 	completeDescribed = 0.995
 	completeBare      = 0.9
-	// fewest stacks are judged by a share; fewer say nothing about it, and a few more or less are chance.
+	// fewest stacks of a kind are judged by a share: of fewer, one is more than an aim leaves.
 	fewest = 200
-	chance = 3
 	// enough events of a program are a second and a half of CPU time.
 	enough = 1500
 )
 
 // exception is a program that does not reach an aim, what it reaches, and why.
 type exception struct {
-	described, bare, made float64 // 0: the aim, or nothing for made code
-	why                   string
+	described, bare float64 // 0: the aim
+	// made is what is known to be reached in code made at run time, for which there is no aim. 0: not judged.
+	made float64
+	why  string
 }
 
 // exceptions are what is known today. A program that gets worse than that fails the test; what all programs make together has
 // to reach the aims.
 func exceptions() map[string]exception {
 	return map[string]exception{
-		"g++":     {described: 0.96, why: "its garbage collector marks trees by recursion, deeper than the 1,024 frames of limits.max_frames"},
-		"openssl": {described: 0.83, why: "AES-GCM's main loop bases its CFA on rax and calls a helper: by the ABI, the call loses rax"},
-		"rsync":   {described: 0.95, why: "many processes with more than 16 KiB of stack, which is what is copied until BPF knows a process"},
+		"g++":    {described: 0.96, why: "its garbage collector marks trees by recursion, deeper than the 1,024 frames of max_frames"},
+		"rsync":  {described: 0.95, why: "many processes with more than 16 KiB of stack, which is what is copied until BPF knows a process"},
+		"java":   {described: 0.99, why: "stacks longer than their copy, and a rule that needs a register that a call loses"},
+		"node":   {made: 0.99, why: "its code keeps frame pointers, which are followed"},
+		"luajit": {made: 0.99, why: "callers of traces are found on the stack"},
 	}
 }
 
@@ -81,8 +87,8 @@ func TestMix(t *testing.T) {
 // needFull skips what installs and runs much unless all tests are wanted.
 func needFull(t *testing.T) {
 	t.Helper()
-	if os.Getenv("HOSTPROFILES_TEST_FULL") == "" && *programsFlag == "" {
-		t.Skip("set HOSTPROFILES_TEST_FULL=1, or name programs with -programs: the mix takes many packages and minutes")
+	if os.Getenv(fullTest) == "" {
+		t.Skipf("runs dozens of real programs for minutes; set %s=1 to run it", fullTest)
 	}
 }
 
@@ -202,7 +208,7 @@ func judge(t *testing.T, tally *Tally, known exception) {
 			aim = aims[kind]
 		}
 		r := tally.Complete[kind]
-		if r.All >= fewest && float64(r.Of+chance) < aim*float64(r.All) {
+		if r.All >= fewest && float64(r.Of) < aim*float64(r.All) {
 			t.Errorf("%s: %v of the %d stacks in %s are complete, want %.2f %%", tally.Name, r, r.All,
 				[...]string{"code with CFI", "code without CFI", "code made at run time"}[kind], 100*aim)
 		}

@@ -67,7 +67,7 @@ type Built struct {
 
 // Build compiles the program unless the cache has it. A compiler that is missing is named by the error.
 func (b *Builder) Build(p Program) (Built, error) {
-	if p.native && b.Arch != runtime.GOARCH {
+	if p.native && b.Arch != runtime.GOARCH || p.amd64 && b.Arch != "amd64" {
 		return Built{}, fmt.Errorf("building workload %s for %s: %w", p.Name, b.Arch, ErrNotHere)
 	}
 	key, err := b.key(p)

@@ -41,6 +41,10 @@ type Program struct {
 	steps []step
 	// native: the compiler for the program exists for the machine's own architecture only.
 	native bool
+	// amd64: there is no such program on other architectures.
+	amd64 bool
+	// costly: see Costly.
+	costly bool
 	// libraries that stand beside the executable.
 	libraries []string
 	// stripped: the executable has no symbols, and its twin with the suffix ".full" has them.
@@ -81,12 +85,7 @@ func All() []Program {
 	return append(all, exoticPrograms()...)
 }
 
-// Find returns the program of that name.
+// Find returns the program of that name, of All and of Edges.
 func Find(name string) (_ Program, ok bool) {
-	for _, p := range All() {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return Program{}, false
+	return findIn(append(All(), Edges()...), name)
 }

@@ -37,6 +37,9 @@ func main() {
 		}
 	}()
 	// Packages look at /proc when they are initialized, so there has to be one before this program really begins.
+	if len(os.Args) == 3 && os.Args[1] == hashing {
+		os.Exit(hash(os.Args[2]))
+	}
 	if len(os.Args) == 1 && report("machine", setUp()) {
 		report("second start", unix.Exec("/init", []string{"/init", "profile"}, os.Environ()))
 	}
@@ -100,7 +103,9 @@ const profileCPU = 3 * time.Second
 func profile(programs []workloads.Built) {
 	s, err := harness.Start(context.Background(), harness.Options{
 		Frequency: frequency,
-		Keep:      func(s analysis.Sample) bool { return strings.HasPrefix(s.Executable, "/workloads/") },
+		Keep: func(s analysis.Sample) bool {
+			return strings.HasPrefix(s.Executable, "/workloads/") || s.Executable == "/init" && s.PID != os.Getpid()
+		},
 	})
 	if !report("receiver starts", err) {
 		return
@@ -109,6 +114,7 @@ func profile(programs []workloads.Built) {
 	runAll(programs, 300*time.Millisecond)
 	report("receiver comes to rest", settle())
 	results := runAll(programs, profileCPU)
+	rounds := runModules()
 	all, err := s.Stop()
 	report("receiver stops", err)
 	var problem error
@@ -119,6 +125,7 @@ func profile(programs []workloads.Built) {
 	for _, o := range results {
 		o.judge(all.Samples.PID(o.pid))
 	}
+	judgeModules(rounds, all.Samples)
 	judgeShares(results, all.Samples)
 	judgeColdStarts(results, all.Samples)
 	lost := all.Metrics.Sum("samples_lost")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
@@ -18,6 +19,8 @@ type Status struct {
 	Payloads   Payloads     `json:"payloads"`
 	Receivers  []Receiver   `json:"receivers"`
 	Incomplete []Incomplete `json:"incomplete"`
+	// IncompleteMore are not listed: they have fewer samples than those.
+	IncompleteMore uint64 `json:"incomplete_more"`
 }
 
 // Window is what the server holds; times are Unix milliseconds, 0 without any.
@@ -101,6 +104,7 @@ type Function struct {
 	Name, File, Mapping text.Safe
 	Type                text.Safe // profile.frame.type; the Type constants are the server's own
 	Line                int64
+	Part                bool // the name is an address in a function of which neither the name nor the beginning is known
 }
 
 // Types of functions that are none.
@@ -145,11 +149,12 @@ type functionColumns struct {
 	Line    []int64  `json:"line"`
 	Type    []string `json:"type"`
 	Mapping []string `json:"mapping"`
+	Part    []bool   `json:"part"` // absent: the server is an older one
 }
 
 func (c *functionColumns) rows() ([]Function, error) {
 	n := len(c.Key)
-	if len(c.Name) != n || len(c.File) != n || len(c.Line) != n || len(c.Type) != n || len(c.Mapping) != n {
+	if len(c.Name) != n || len(c.File) != n || len(c.Line) != n || len(c.Type) != n || len(c.Mapping) != n || c.Part != nil && len(c.Part) != n {
 		return nil, fmt.Errorf("columns of functions differ in length")
 	}
 	out := make([]Function, n)
@@ -159,8 +164,20 @@ func (c *functionColumns) rows() ([]Function, error) {
 		if out[i].Type == TypeGroup {
 			out[i].Key = c.Name[i]
 		}
+		frame := out[i].Type != TypeGroup && out[i].Type != TypeRoot && out[i].Type != TypeTruncated
+		out[i].Part = frame && (c.Part != nil && c.Part[i] || c.Part == nil && isAddress(out[i].Name))
 	}
 	return out, nil
+}
+
+// isAddress tells whether a name is one that the server gives to what has none: file+0x12ab or 0x12ab.
+func isAddress(name text.Safe) bool {
+	digits := string(name)
+	if i := strings.LastIndex(digits, "+0x"); i >= 0 {
+		digits = digits[i+1:]
+	}
+	digits, ok := strings.CutPrefix(digits, "0x")
+	return ok && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 type tableAnswer struct {

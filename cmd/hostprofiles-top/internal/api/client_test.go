@@ -205,3 +205,28 @@ func TestNamesAreClean(t *testing.T) {
 		clean(reason.Safe)
 	}
 }
+
+// TestOlderServers do not tell which functions are parts: their names do.
+func TestOlderServers(t *testing.T) {
+	names := map[string]bool{"0x1": true, "libc.so.6+0x12af": true, "a+0x1+0x2": true, "0x": false, "a+0x": false, "main": false,
+		"0x12G": false, "f0x12": false, "operator+0xx": false, "": false}
+	var c functionColumns
+	for name := range names {
+		c.Key, c.Name, c.File, c.Line = append(c.Key, "k"), append(c.Name, name), append(c.File, ""), append(c.Line, 0)
+		c.Type, c.Mapping = append(c.Type, "native"), append(c.Mapping, "")
+	}
+	rows, err := c.rows()
+	require.NoError(t, err)
+	for i, f := range rows {
+		require.Equal(t, names[c.Name[i]], f.Part, c.Name[i])
+	}
+	c.Part = make([]bool, len(rows))
+	rows, err = c.rows()
+	require.NoError(t, err)
+	for _, f := range rows {
+		require.False(t, f.Part, f.Name)
+	}
+	c.Part = c.Part[1:]
+	_, err = c.rows()
+	require.Error(t, err)
+}

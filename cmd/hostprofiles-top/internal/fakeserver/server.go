@@ -17,6 +17,7 @@ type Frame struct {
 	Name, Type, File string
 	Line             int64
 	Mapping          string // empty: "prog", but of groups
+	Part             bool   // it is an address of an unknown function
 }
 
 // Sample is a stack, innermost last, with how often it was seen now and in the window before.
@@ -33,6 +34,7 @@ type Server struct {
 	Stops         map[string]string // by pid: why stacks are incomplete
 	Receivers     []any
 	Incomplete    []any
+	More          int              // incomplete stacks that are not listed
 	Broken        http.HandlerFunc // answers instead, if it is set
 
 	mu    sync.Mutex
@@ -102,6 +104,7 @@ func (s *Server) status() any {
 		"window": map[string]any{"from": s.From, "to": s.To, "seconds": 900, "samples": sum, "dropped_until": nil},
 		"types":  types, "payloads": map[string]any{"accepted": 7, "refused": 0, "last_error": ""},
 		"receivers": append([]any{}, s.Receivers...), "incomplete": append([]any{}, s.Incomplete...),
+		"incomplete_more": s.More,
 	}
 }
 
@@ -163,6 +166,7 @@ func (s *Server) executable(pid string) string {
 type columns struct {
 	Key, Name, File, Type, Mapping []string
 	Line                           []int64
+	Part                           []bool
 	index                          map[Frame]int
 }
 
@@ -180,6 +184,7 @@ func (c *columns) add(f Frame) int {
 	}
 	c.Key, c.Name, c.File = append(c.Key, key(f)), append(c.Name, f.Name), append(c.File, f.File)
 	c.Type, c.Mapping, c.Line = append(c.Type, f.Type), append(c.Mapping, mapping), append(c.Line, f.Line)
+	c.Part = append(c.Part, f.Part)
 	return len(c.Key) - 1
 }
 
@@ -194,7 +199,7 @@ func hash(s string) uint64 {
 }
 
 func (c *columns) json() any {
-	return map[string]any{"key": c.Key, "name": c.Name, "file": c.File, "type": c.Type, "mapping": c.Mapping, "line": c.Line}
+	return map[string]any{"key": c.Key, "name": c.Name, "file": c.File, "type": c.Type, "mapping": c.Mapping, "line": c.Line, "part": c.Part}
 }
 
 func matches(f Frame, search string) bool {

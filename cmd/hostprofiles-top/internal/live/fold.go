@@ -6,35 +6,24 @@ import (
 	"strings"
 
 	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/api"
-	"github.com/hostprofiles/hostprofiles/cmd/hostprofiles-top/internal/text"
 )
 
-// Code without symbols has a function for each of its addresses, none of which is ever hot. Here it is one function for each
-// file, as in the tables of the exporter top.
+// Functions without a name are the address at which they begin. Where that is not known either, there is a function for each address
+// of the code, none of which is ever hot. Here these are one function for each file, as in the tables of the exporter top.
 
 // foldPrefix begins keys of such functions. Keys of the server's are numbers.
 const foldPrefix = "without symbols: "
 
-// fold makes an address a function of its file. ok is false if f has a name.
+// fold makes an address a function of its file. ok is false if f is a function.
 func fold(f api.Function) (_ api.Function, ok bool) {
-	if f.Type == api.TypeGroup || f.Type == api.TypeRoot || !isAddress(f.Name) {
+	if !f.Part {
 		return f, false
 	}
-	out := api.Function{Key: foldPrefix + string(f.Type) + " " + string(f.Mapping), Type: f.Type, Mapping: f.Mapping, Name: "(code without a file)"}
+	out := api.Function{Key: foldPrefix + string(f.Type) + " " + string(f.Mapping), Type: f.Type, Mapping: f.Mapping, Part: true, Name: "(code without a file)"}
 	if f.Mapping != "" {
 		out.Name = f.Mapping[strings.LastIndexByte(string(f.Mapping), '/')+1:] + " (no symbols)"
 	}
 	return out, true
-}
-
-// isAddress tells whether a name is one that the server gives to what has none: file+0x12ab or 0x12ab.
-func isAddress(name text.Safe) bool {
-	digits := string(name)
-	if i := strings.LastIndex(digits, "+0x"); i >= 0 {
-		digits = digits[i+1:]
-	}
-	digits, ok := strings.CutPrefix(digits, "0x")
-	return ok && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // foldRows puts rows of one file together. Self adds up; the total does not, as a sample may have many of these addresses, so

@@ -24,7 +24,7 @@ const (
 // Bounds of what is asked for.
 const (
 	maxRows  = 500    // that are shown
-	maxAsked = 20_000 // that are asked for: code without symbols has a row for each address
+	maxAsked = 20_000 // that are asked for: where functions are not known there is a row for each address
 	maxNodes = 20_000
 )
 
@@ -45,7 +45,7 @@ type Request struct {
 	Order    string // as api.Client.Table takes it
 	Window   time.Duration
 	Compare  bool    // with the window before
-	Apart    bool    // the addresses of code without symbols one by one
+	Apart    bool    // the addresses of code whose functions are not known, one by one
 	Function string  // key of the one whose callers and callees are wanted; empty: none
 	ByPID    bool    // processes one by one, not all of a name as one
 	Expanded *string // process whose functions are wanted too, as Process.Raw
@@ -109,6 +109,12 @@ type Process struct {
 	Kernel           int64     // of that; as far as the tree tells
 	Hottest          text.Safe // function by itself
 	HottestSelf      int64
+}
+
+// Nothing tells whether nothing is selected, in neither of the windows that are compared. Samples need not have a function: of 32-bit
+// processes and of those outside the collector's pid namespace there may be none. What is searched for are functions.
+func (d *Data) Nothing(r Request) bool {
+	return len(d.Functions) == 0 && (r.Search != "" || d.Total == 0 && d.BaseTotal == 0)
 }
 
 // Fetch asks for all that r needs, one request after the other. Without any profiles only the status is set.
@@ -199,7 +205,9 @@ func (d *Data) load(ctx context.Context, source Source, r Request, sel api.Selec
 		}
 	}
 	for _, v := range Values(d.Labels, keyStop) {
-		d.Incomplete += float64(v.Total) // a sum of what somebody sent need not fit
+		if !stopreason.IsComplete(v.Raw) {
+			d.Incomplete += float64(v.Total) // a sum of what somebody sent need not fit
+		}
 	}
 	if r.Function != "" {
 		return d.loadAround(ctx, source, r, sel)

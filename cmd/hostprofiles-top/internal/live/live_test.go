@@ -143,7 +143,7 @@ func TestAround(t *testing.T) {
 // stripped is a program without symbols that calls, and is called by, one that has some.
 func stripped() *fakeserver.Server {
 	at := func(n int) fakeserver.Frame {
-		return fakeserver.Frame{Name: fmt.Sprintf("prog+0x%x", n), Type: "native"}
+		return fakeserver.Frame{Name: fmt.Sprintf("prog+0x%x", n), Type: "native", Part: true}
 	}
 	named := func(s string) fakeserver.Frame { return fakeserver.Frame{Name: s, Type: "native"} }
 	s := &fakeserver.Server{Now: fakeserver.Epoch, From: fakeserver.Epoch - 60_000, To: fakeserver.Epoch}
@@ -181,11 +181,20 @@ func TestCodeWithoutSymbolsIsOneFunction(t *testing.T) {
 	require.Equal(t, int64(3), find(d, "prog+0x3e8").Self)
 }
 
-func TestAddresses(t *testing.T) {
-	for name, want := range map[text.Safe]bool{"0x1": true, "libc.so.6+0x12af": true, "a+0x1+0x2": true, "0x": false, "a+0x": false, "main": false,
-		"0x12G": false, "f0x12": false, "operator+0xx": false, "": false} {
-		require.Equal(t, want, isAddress(name), name)
+// TestFunctionsWithoutNames are functions: what folds is code of which nobody knows in which function it is.
+func TestFunctionsWithoutNames(t *testing.T) {
+	s := stripped()
+	for i := range s.Samples {
+		for k := range s.Samples[i].Stack {
+			if f := &s.Samples[i].Stack[k]; f.Name == "prog+0x5" {
+				f.Part = false
+			}
+		}
 	}
+	d := fetch(t, client(t, s), Request{})
+	require.Equal(t, int64(103), find(d, "prog+0x5").Total)
+	require.Equal(t, int64(399), find(d, "prog (no symbols)").Total, "one has them in prog+0x5 only")
+	require.Len(t, d.Functions, 5)
 }
 
 // TestAroundAgrees shows that the callers and callees that are found in the tree of everything are those that the server finds.

@@ -29,7 +29,10 @@ func FindMisses(ctx context.Context, source Source, d *Data, r Request) (m Misse
 		if err = failed; err != nil {
 			return false
 		}
-		return len(table.Rows) == 0
+		if search != "" {
+			return len(table.Rows) == 0
+		}
+		return table.Total == 0 // samples need not have a function
 	}
 	others := map[string]string{KeyProcess: KeyThread, KeyThread: KeyProcess}
 	for _, f := range r.Filters {

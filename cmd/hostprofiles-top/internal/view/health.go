@@ -173,9 +173,6 @@ func (m *Model) healthLines() []Line {
 	return append(out, incompleteLines(s, m.width)...)
 }
 
-// listed is how many rows of incomplete stacks the server tells at most.
-const listed = 100
-
 // incompleteLines are the reasons for which stacks are incomplete, and the processes that have them, those with most first.
 func incompleteLines(s *api.Status, width int) (out []Line) {
 	if len(s.Incomplete) == 0 {
@@ -193,8 +190,8 @@ func incompleteLines(s *api.Status, width int) (out []Line) {
 		p := &s.Incomplete[i]
 		row(percent(p.Samples, p.Of), count(p.Samples), p.Reason.Safe, p.PID.Safe, processName(p.Process.Safe))
 	}
-	if len(s.Incomplete) >= listed {
-		out = append(out, styledLine(Dim, "  these are the most; the server tells no others"))
+	if s.IncompleteMore > 0 {
+		out = append(out, styledLine(Dim, "  +"+count(s.IncompleteMore)+" more, with fewer samples"))
 	}
 	return out
 }

@@ -45,13 +45,16 @@ func (m *Model) message() []Line {
 			say([]Style{Strong, Normal}[min(i, 1)], t)
 		}
 	default:
-		m.nothing(say)
+		m.nothing(d, say)
 	}
 	return out
 }
 
+// frameless is said of samples, but without functions: of 32-bit processes, and of those outside the collector's pid namespace.
+const frameless = "None of these samples has a frame."
+
 // nothing says why a selection is empty.
-func (m *Model) nothing(say func(Style, text.Safe)) {
+func (m *Model) nothing(d *live.Data, say func(Style, text.Safe)) {
 	where := "in the last " + windowName(m.request.Window)
 	if m.paused {
 		where = "in the " + windowName(m.request.Window) + " before the pause"
@@ -69,6 +72,9 @@ func (m *Model) nothing(say func(Style, text.Safe)) {
 	case m.view == functionsView && m.request.Search != "":
 		say(Strong, "No function "+where+" matches "+text.Clean(m.request.Search)+".")
 		say(Normal, "Escape drops the search, + takes a longer window.")
+	case m.view == functionsView && !d.Nothing(m.request):
+		say(Strong, frameless)
+		say(Normal, "i says why their stacks are incomplete.")
 	case len(m.request.Filters) > 0:
 		say(Strong, "No samples pass the filters "+where+".")
 		say(Normal, "Escape drops the last filter, + takes a longer window.")
@@ -139,7 +145,7 @@ func helpLines() []Line {
 		{"c", "compare with the window before: DIFF"},
 		{"+ -", "window: 10 s, 1 min, 5 min, 15 min"},
 		{"space", "pause: time stands still, everything else works"},
-		{"a", "addresses of code without symbols: each by itself, or by file"},
+		{"a", "code of unknown functions: each address, or one row a file"},
 		{"T", "type of profiles, if there are several"},
 		{"i", "health: losses by reason, incomplete stacks"},
 		{"^L ^Z q ^C", "draw anew, suspend, quit"},

@@ -27,8 +27,11 @@ func Plain(d *live.Data, r live.Request, rows, width int) []text.Safe {
 	}
 	first += "  " + lost + "  data " + duration(millis(d.Status.Now-d.Status.Window.To)) + " old"
 	out := []text.Safe{first}
-	if len(d.Functions) == 0 {
+	switch {
+	case d.Nothing(r):
 		return append(out, "nothing is selected")
+	case len(d.Functions) == 0:
+		return append(out, frameless)
 	}
 	names := 16
 	if width > 0 && width < 100 {

@@ -114,12 +114,13 @@ func TestIncompleteStacks(t *testing.T) {
 		for i := range 99 {
 			server.Incomplete = append(server.Incomplete, map[string]any{"process": "p", "pid": strconv.Itoa(i), "reason": "no_rule", "samples": 3, "of": 4})
 		}
+		server.More = 1234
 		server.To++
 	})
 	s.later(3 * time.Second)
-	require.Contains(t, s.screen(), "+92 more below: arrows  19/111\n")
+	require.Contains(t, s.screen(), "+93 more below: arrows  19/112\n")
 	s.keys("G")
-	require.Contains(t, s.screen(), "these are the most; the server tells no others\n")
+	require.Contains(t, s.screen(), "  +1,234 more, with fewer samples\n")
 	require.NotContains(t, s.screen(), "more below")
-	require.Contains(t, s.screen(), "111/111\n")
+	require.Contains(t, s.screen(), "112/112\n")
 }

@@ -262,72 +262,34 @@ func (t *Tree) prune(keep []bool, limit int, f *Flame) {
 }
 
 // least is the size of the smallest nodes that are among the limit largest, and how many of just that size are: the first, so
-// that no node is kept without its parent. all says that there are no more than limit.
+// that no node is kept without its parent. all says that there are no more than limit. It takes no memory: sizes are counted by their
+// digits, from the highest on, below the digits that are known of the one that is looked for.
 func (t *Tree) least(keep []bool, limit int) (least int64, room int, all bool) {
-	const small = 4096 // most nodes are, and are counted only
-	var counts [small]int
-	var large []int64
+	const digit = 9 // bits, seven of which are all that a size has
 	n := 0
-	for i, k := range keep {
-		if !k {
-			continue
-		}
-		n++
-		if size := t.size(int32(i)); size < small {
-			counts[size]++
-		} else {
-			large = append(large, size)
+	for _, k := range keep {
+		if k {
+			n++
 		}
 	}
 	if limit <= 0 || n <= limit {
 		return 0, 0, true
 	}
-	if len(large) >= limit {
-		least, room = nthLargest(large, limit), limit
-		for _, size := range large {
-			if size > least {
-				room--
+	room = limit
+	for shift := 63 - digit; shift >= 0; shift -= digit {
+		var counts [1 << digit]int
+		for i, k := range keep {
+			if size := t.size(int32(i)); k && size>>(shift+digit) == least {
+				counts[size>>shift&(1<<digit-1)]++
 			}
 		}
-		return least, room, false
-	}
-	room = limit - len(large)
-	for size := small - 1; ; size-- {
-		if counts[size] >= room {
-			return int64(size), room, false
+		at := len(counts) - 1
+		for ; counts[at] < room; at-- {
+			room -= counts[at]
 		}
-		room -= counts[size]
+		least = least<<digit | int64(at)
 	}
-}
-
-// nthLargest is what would be at place n-1 of v, sorted from the largest on. It changes the order of v.
-func nthLargest(v []int64, n int) int64 {
-	for low, high := 0, len(v); ; {
-		pivot := v[low+(high-low)/2]
-		// [low,i) is larger than the pivot, [i,k) is like it, [j,high) is smaller.
-		i, k, j := low, low, high
-		for k < j {
-			switch {
-			case v[k] > pivot:
-				v[i], v[k] = v[k], v[i]
-				i++
-				k++
-			case v[k] < pivot:
-				j--
-				v[k], v[j] = v[j], v[k]
-			default:
-				k++
-			}
-		}
-		switch {
-		case n-1 < i:
-			high = i
-		case n-1 < k:
-			return pivot
-		default:
-			low = k
-		}
-	}
+	return least, room, false
 }
 
 // fill writes the columns of the nodes that are kept.
@@ -348,6 +310,7 @@ func (f *Flame) fill(t *Tree, d *described, keep, matches []bool) {
 		p := k.parent[i]
 		next[i], first[p] = first[p], i
 	}
+	f.makeRoom(len(k.nodes))
 	placed, functions := make([]int32, len(k.nodes)), make([]int32, len(d.functions))
 	preorder(k.parent, first, next, func(i int32) {
 		parent := int32(-1)
@@ -358,6 +321,15 @@ func (f *Flame) fill(t *Tree, d *described, keep, matches []bool) {
 	}, func(int32) {})
 }
 
+// makeRoom has columns of just the length that they will have.
+func (f *Flame) makeRoom(n int) {
+	f.ID, f.Parent, f.Function, f.Line = make([]string, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int64, 0, n)
+	f.Self, f.Sum = make([]int64, 0, n), make([]int64, 0, n)
+	if f.Compared {
+		f.BaseSelf, f.BaseSum = make([]int64, 0, n), make([]int64, 0, n)
+	}
+}
+
 // drawn are the nodes of a tree that are drawn; callers come before what they call.
 type drawn struct {
 	nodes  []int32
@@ -366,7 +338,14 @@ type drawn struct {
 }
 
 func newDrawn(t *Tree, d *described, keep []bool) *drawn {
-	k := &drawn{nodes: []int32{0}, parent: []int32{-1}, paths: []uint64{offset64}}
+	n := 1
+	for _, is := range keep[1:] {
+		if is {
+			n++
+		}
+	}
+	k := &drawn{nodes: make([]int32, 1, n), parent: make([]int32, 1, n), paths: make([]uint64, 1, n)}
+	k.parent[0], k.paths[0] = -1, offset64
 	rank := make([]int32, t.Len())
 	for i := int32(1); i < int32(t.Len()); i++ {
 		if !keep[i] {

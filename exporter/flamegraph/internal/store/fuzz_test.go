@@ -62,10 +62,10 @@ func viewAll(t *testing.T, s *Snapshot, conforms bool) {
 			if f.Self < 0 || f.Self > f.Total || f.Total > total {
 				t.Fatalf("%+v of %d", f, total)
 			}
-			if callers, ok := tree.Callers(f.Key, 10_000); !ok || callers.total[0] > total {
+			if callers, ok := tree.Callers(f.Key, 10_000, 1<<30); !ok || callers.total[0] > total {
 				t.Fatalf("callers of %+v", f)
 			}
-			tree.Callees(f.Key)
+			tree.Callees(f.Key, 1<<30)
 		}
 		for _, limit := range []int{1, 3, 0} {
 			f, ok := tree.Flame(View{MaxNodes: limit})

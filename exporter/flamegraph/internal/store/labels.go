@@ -128,8 +128,8 @@ type Incomplete struct {
 	Samples, Of          int
 }
 
-// Incomplete lists processes with incomplete stacks, those with most first.
-func (s *Snapshot) Incomplete(limit int) []Incomplete {
+// Incomplete lists processes with incomplete stacks, those with most first, and counts those beyond the limit.
+func (s *Snapshot) Incomplete(limit int) (list []Incomplete, more int) {
 	type process struct{ name, pid string }
 	type broken struct {
 		process
@@ -162,7 +162,8 @@ func (s *Snapshot) Incomplete(limit int) []Incomplete {
 		return cmp.Or(cmp.Compare(b.Samples, a.Samples), strings.Compare(a.Process, b.Process), strings.Compare(a.PID, b.PID),
 			strings.Compare(a.Reason, b.Reason))
 	})
-	return out[:min(len(out), limit)]
+	n := min(len(out), limit)
+	return out[:n], len(out) - n
 }
 
 // first is what the first of the attributes that a series has reads.

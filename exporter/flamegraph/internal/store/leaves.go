@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -26,8 +27,22 @@ type leaf struct {
 	sums
 }
 
+// leafBytes is what a leaf takes.
+const leafBytes = 24
+
 // leafSums sums up by key, in little more memory than what comes out takes.
-type leafSums struct{ list []leaf }
+type leafSums struct {
+	list []leaf
+	most int // there may be; 0: any number
+	// rest are sums of small leaves for which there was no room, by branch.
+	rest map[uint32]restSums
+}
+
+// restSums are the sums of some leaves.
+type restSums struct {
+	sums
+	leaves int
+}
 
 func (l *leafSums) add(k leafKey, v sums) {
 	if n := len(l.list); n > 0 && l.list[n-1].leafKey == k {
@@ -35,11 +50,40 @@ func (l *leafSums) add(k leafKey, v sums) {
 		return
 	}
 	if len(l.list) == cap(l.list) {
-		if l.all(); len(l.list) > cap(l.list)/2 {
-			l.list = slices.Grow(l.list, max(len(l.list)/2, 1024))
-		}
+		l.makeRoom()
 	}
 	l.list = append(l.list, leaf{k, v})
+}
+
+// makeRoom makes room for one more.
+func (l *leafSums) makeRoom() {
+	l.all()
+	n, most := cap(l.list), l.most
+	if most == 0 {
+		most = math.MaxInt
+	}
+	switch {
+	case len(l.list) <= n/2 && n > 0:
+	case n < most:
+		l.list = moved(l.list, min(n+max(n/2, 1024), most))
+	case len(l.list) > most*3/4:
+		l.drop(most / 2)
+	}
+}
+
+// drop keeps the n largest leaves, and of the others their sums.
+func (l *leafSums) drop(n int) {
+	slices.SortFunc(l.list, func(x, y leaf) int {
+		return cmp.Or(y.compare(x.sums), cmp.Compare(x.branch, y.branch), cmp.Compare(x.node, y.node))
+	})
+	if l.rest == nil {
+		l.rest = map[uint32]restSums{}
+	}
+	for _, x := range l.list[n:] {
+		r := l.rest[x.branch]
+		l.rest[x.branch] = restSums{r.plus(x.sums), r.leaves + 1}
+	}
+	l.list = l.list[:n]
 }
 
 // all returns what there is, in the order of branches and nodes, each once.

@@ -315,17 +315,17 @@ func (t *tables) location(l location) uint32 {
 			at.name = f.systemName
 		}
 		if at.name == 0 {
-			at.address = l.address
+			at.address, at.part = l.address, true
 		}
 		index, _ := t.frames.add(at)
 		frames = append(frames, index)
 	}
 	if len(frames) == 0 {
-		address := l.address
+		at := frame{mapping: file, frameType: frameType, address: l.address, part: true}
 		if start, ok := t.number(l.attributes, functionKey); ok {
-			address = start
+			at.address, at.part = start, false
 		}
-		index, _ := t.frames.add(frame{mapping: file, frameType: frameType, address: address})
+		index, _ := t.frames.add(at)
 		frames = append(frames, index)
 	}
 	l.frames = t.list(frames)

@@ -3,13 +3,15 @@ package store
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 	"strconv"
 )
 
 // Callees is the tree of what a function calls, over all its appearances on the stacks of t. Where it calls itself, the outer
-// appearance counts. ok is false if it does not appear.
-func (t *Tree) Callees(key string) (out *Tree, ok bool) {
+// appearance counts. bytes is the memory that it may take; if that is too little it has the largest nodes. ok is false if the
+// function does not appear.
+func (t *Tree) Callees(key string, bytes int) (out *Tree, ok bool) {
 	d := t.describe()
 	k, ok := d.find(key)
 	if !ok {
@@ -17,19 +19,68 @@ func (t *Tree) Callees(key string) (out *Tree, ok bool) {
 	}
 	b := newTreeBuilder(t.s, t.Info, t.Compared, t.line != nil)
 	b.t.hints = t.hints
-	b.limit = t.Len()            // there will not be more
-	at := make([]int32, t.Len()) // 0: not below the function
-	for i := 1; i < t.Len(); i++ {
-		above := at[t.parent[i]]
-		if above == 0 && d.index[i] != k {
-			continue
+	b.allow(bytes, 4*t.Len())
+	below := make([]int32, t.Len()) // of the function: the node in the tree that is made; 0: not below it, -1: left out
+	if !b.callees(t, d.index, k, below, func(int32) bool { return true }) {
+		keep := make([]bool, t.Len())
+		for i, at := range below {
+			keep[i] = at != 0
 		}
-		at[i] = b.child(above, t.place[i], t.Line(int32(i)))
-		b.takeGuessed(at[i], t, int32(i))
-		b.t.add(at[i], t.self[i], t.baseSelfOf(i))
+		least, room, _ := t.least(keep, b.limit-1)
+		b.truncate(1)
+		b.limit = math.MaxInt32 // there will be no more
+		b.callees(t, d.index, k, below, func(i int32) bool {
+			size := t.size(i)
+			if size == least && room > 0 {
+				room--
+				return true
+			}
+			return size > least
+		})
 	}
 	b.t.sum()
 	return b.t, true
+}
+
+// callees puts what a function calls into the tree, as far as it is wanted: never without what calls it. It returns false if there is
+// no room.
+func (b *treeBuilder) callees(t *Tree, functions []int32, function int32, below []int32, wanted func(int32) bool) bool {
+	b.full = false
+	for i := int32(1); i < int32(t.Len()); i++ {
+		above := below[t.parent[i]]
+		below[i] = 0
+		switch {
+		case above == 0 && functions[i] != function:
+			continue
+		case above < 0:
+			below[i] = above
+			b.t.cut++
+			continue
+		case !wanted(i):
+			below[i] = -1
+			if above == 0 {
+				above = b.child(0, t.place[i], t.Line(i)) // the function itself is there, with all that it has
+			}
+			b.t.miss(above, sums{t.total[i], t.baseOf(i)}, 1)
+			continue
+		}
+		if b.full {
+			below[i] = 1 // it is below the function; where does not matter any more
+			continue
+		}
+		at := b.child(above, t.place[i], t.Line(i))
+		below[i] = at
+		if b.full {
+			below[i] = 1
+			continue
+		}
+		b.takeGuessed(at, t, i)
+		b.t.add(at, t.self[i], t.baseSelfOf(int(i)))
+		if missing := t.missing[i]; missing != (sums{}) {
+			b.t.miss(at, missing, 1)
+		}
+	}
+	return !b.full
 }
 
 func (t *Tree) baseSelfOf(i int) int64 {
@@ -41,8 +92,8 @@ func (t *Tree) baseSelfOf(i int) int64 {
 
 // Callers is the tree of who calls a function: its children are callers, theirs are their callers. Where it calls itself, the
 // outer appearance counts. A deep stack below many callers would stand there as often as it has such callers, so the tree has
-// at most limit nodes, those with the largest values.
-func (t *Tree) Callers(key string, limit int) (out *Tree, ok bool) {
+// at most limit nodes, those with the largest values, and fewer where bytes, the memory that it may take, are too few.
+func (t *Tree) Callers(key string, limit, bytes int) (out *Tree, ok bool) {
 	d := t.describe()
 	k, ok := d.find(key)
 	if !ok {
@@ -50,24 +101,53 @@ func (t *Tree) Callers(key string, limit int) (out *Tree, ok bool) {
 	}
 	b := newTreeBuilder(t.s, t.Info, t.Compared, t.line != nil)
 	b.t.hints = t.hints
+	// Half of the memory is for the ways, each of which may make one node more than there are to be.
+	most := max(bytes/2/(wayBytes+b.t.nodeBytes()+makingBytes), fewestNodes)
+	b.allow(bytes/2, 0)
+	limit = min(b.limit, limit)
+	b.limit = math.MaxInt32 // here it is seen to
 	c := callers{of: t, b: b}
-	below := make([]bool, t.Len())
-	all := caller{}
-	for i := 1; i < t.Len(); i++ {
-		above := below[t.parent[i]]
-		below[i] = above || d.index[i] == k
-		if !above && d.index[i] == k {
-			all.append(calling{int32(i), sums{t.total[i], t.baseOf(int32(i))}})
+	outer := t.outermost(d.index, k)
+	least, room, all := t.least(outer, most)
+	first, small := caller{}, []int32(nil)
+	for i, is := range outer {
+		if !is {
+			continue
 		}
+		size := t.size(int32(i))
+		if wanted := all || size > least; wanted || size == least && room > 0 {
+			if !wanted {
+				room--
+			}
+			first.append(calling{int32(i), sums{t.total[i], t.baseOf(int32(i))}})
+			continue
+		}
+		small = append(small, int32(i))
 	}
-	for c.expand(all); len(c.open) > 0 && b.t.Len() < limit; {
+	for c.expand(first); len(c.open) > 0 && b.t.Len() < limit; {
 		c.expand(heap.Pop(&c.open).(caller))
 	}
 	for _, rest := range c.open {
 		b.t.miss(rest.node, rest.sum, 1)
 	}
+	for _, i := range small {
+		b.t.miss(b.child(0, t.place[i], t.Line(i)), sums{t.total[i], t.baseOf(i)}, 1)
+	}
 	b.t.sum()
 	return b.t, true
+}
+
+// wayBytes is what a way takes: where it is, and where it goes on.
+const wayBytes = 2 * 24
+
+// outermost says which nodes are the function's and below no other of its.
+func (t *Tree) outermost(functions []int32, function int32) []bool {
+	out, below := make([]bool, t.Len()), make([]bool, t.Len())
+	for i := 1; i < t.Len(); i++ {
+		out[i] = !below[t.parent[i]] && functions[i] == function
+		below[i] = out[i] || below[t.parent[i]]
+	}
+	return out
 }
 
 // callers turns a tree around.
@@ -115,7 +195,7 @@ func (c *callers) expand(of caller) {
 		}
 		if next == nil || order(last, w.next) != 0 {
 			c.push(next)
-			next = &caller{node: b.append(of.node, t.place[w.next], t.Line(w.next))}
+			next = &caller{node: b.child(of.node, t.place[w.next], t.Line(w.next))}
 		}
 		b.takeGuessed(next.node, t, w.next)
 		last, w.next = w.next, t.parent[w.next]

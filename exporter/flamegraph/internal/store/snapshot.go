@@ -31,7 +31,6 @@ type Snapshot struct {
 	guessed    []bool
 	segments   []segment
 	window     Window
-	treeNodes  int // that a tree may have
 }
 
 // Window says what is held.
@@ -44,10 +43,6 @@ type Window struct {
 	// DroppedUntil, Unix ms: samples before it may have been dropped since memory was short. 0: none were.
 	DroppedUntil int64
 }
-
-// treeNodeBytes is about what a node of a tree takes while a view is made of it, in the part of the memory that is not the window's
-// and of which a download may need some at the same time.
-const treeNodeBytes = 96
 
 // Stacks counts the different stacks that samples have.
 func (s *Snapshot) Stacks() int {
@@ -77,7 +72,7 @@ func (s *Store) Snapshot(now time.Time) *Snapshot {
 		types: t.types.items, functions: t.functions.items, mappings: t.mappings.items, lines: t.lines.items,
 		locations: t.locations.items, frames: t.frames.items, nodes: t.nodes.items, links: t.links.items,
 		resources: t.resources.items, scopes: t.scopes.items, series: t.series.items, frameTypes: t.frameTypes, guessed: t.guessed,
-		segments: make([]segment, len(s.segments)), treeNodes: max(s.options.Bytes/treeNodeBytes, 1000),
+		segments: make([]segment, len(s.segments)),
 		window: Window{
 			Length: s.options.Window, Bytes: s.size(), Budget: s.held(), Samples: s.rows,
 			DroppedUntil: ceilMillis(s.droppedUntil),

@@ -58,6 +58,9 @@ func New(o Options) *Store { return &Store{options: o, t: newTables()} }
 // the tables anew takes as much again; so may queries.
 func (s *Store) held() int { return s.options.Bytes * 2 / 5 }
 
+// Held is how much of the memory may be held; the rest is for answers, and for what is taken up.
+func (s *Store) Held() int { return s.held() }
+
 // Added says what a payload came to.
 type Added struct {
 	Samples int

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pprofile"
 
 	"github.com/hostprofiles/hostprofiles/internal/profile/conformance"
-	"github.com/hostprofiles/hostprofiles/internal/stopreason"
 )
 
 func testStore(t testing.TB, p ...*payload) *Store {
@@ -219,8 +218,8 @@ func TestSandwich(t *testing.T) {
 	tree, _ := testStore(t, twoProcesses()).Snapshot(epoch).Tree(Query{})
 	d := tree.Describe()
 	key := d.Functions[slices.IndexFunc(d.Functions, func(f Function) bool { return f.Name == "parse" })].Key
-	callees, ok1 := tree.Callees(key)
-	callers, ok2 := tree.Callers(key, 10_000)
+	callees, ok1 := tree.Callees(key, 1<<30)
+	callers, ok2 := tree.Callers(key, 10_000, 1<<30)
 	if !ok1 || !ok2 {
 		t.Fatal("not found")
 	}
@@ -241,7 +240,7 @@ func TestSandwich(t *testing.T) {
 			t.Errorf("got\n%s", got)
 		}
 	}
-	if _, ok := tree.Callees("1"); ok {
+	if _, ok := tree.Callees("1", 1<<30); ok {
 		t.Error("found a function that is not there")
 	}
 }
@@ -269,8 +268,8 @@ func TestUnnamedCode(t *testing.T) {
 	p := newPayload()
 	p.sample(p.process("web", 1), "main +x", "", 1)
 	f := flame(t, testStore(t, p), Query{}, View{})
-	if name := f.Functions[f.Function[2]].Name; name != "prog+0x1010" {
-		t.Errorf("code without a name is %q", name)
+	if at := f.Functions[f.Function[2]]; at.Name != "prog+0x1010" || !at.Part || f.Functions[f.Function[1]].Part {
+		t.Errorf("code without a name is %+v", at)
 	}
 	// two addresses of one function, whose start is known, and one of another
 	p = newPayload()
@@ -278,8 +277,14 @@ func TestUnnamedCode(t *testing.T) {
 		p.Dictionary().LocationTable().At(int(p.location(text[5:]))).AttributeIndices().Append(p.attr("hostprofiles.function.address", 0x1000+i/2))
 		p.sample(p.process("web", 1), text, "", 1)
 	}
-	if got := show(flame(t, testStore(t, p), Query{}, View{})); got != "all 0 3\n main 0 3\n  prog+0x1000 2 2\n  prog+0x1001 1 1\n" {
+	f = flame(t, testStore(t, p), Query{}, View{})
+	if got := show(f); got != "all 0 3\n main 0 3\n  prog+0x1000 2 2\n  prog+0x1001 1 1\n" {
 		t.Errorf("got\n%s", got)
+	}
+	for _, at := range f.Functions {
+		if at.Part {
+			t.Errorf("%s is a function", at.Name)
+		}
 	}
 }
 
@@ -337,17 +342,6 @@ func TestPeriods(t *testing.T) {
 	}
 	if f := flame(t, s, Query{}, View{}); f.Total != 150 || f.Info.SampleUnit != "count" || f.Info.Period != 20e6 {
 		t.Errorf("%d %s, period %d", f.Total, f.Info.SampleUnit, f.Info.Period)
-	}
-}
-
-func TestIncomplete(t *testing.T) {
-	p := newPayload()
-	a := p.process("web", 1)
-	p.sample(a, "main", "", times(9)...)
-	p.sample(a, "main x", "", 1).AttributeIndices().Append(p.attr(stopreason.Attribute, "no_rule"))
-	got := testStore(t, p).Snapshot(epoch).Incomplete(9)
-	if want := []Incomplete{{"web", "1", "no_rule", 1, 10}}; !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -497,7 +491,8 @@ func TestEmpty(t *testing.T) {
 	_, tree := s.Tree(Query{})
 	_, heatmap := s.Heatmap(Selection{}, 3, 3)
 	_, export := s.Export(Export{})
-	if tree || heatmap || export || len(s.Types()) != 0 || len(s.Labels(Selection{}, 9)) != 0 || len(s.Incomplete(9)) != 0 || s.Window().From != 0 {
+	incomplete, _ := s.Incomplete(9)
+	if tree || heatmap || export || len(s.Types()) != 0 || len(s.Labels(Selection{}, 9)) != 0 || len(incomplete) != 0 || s.Window().From != 0 {
 		t.Error("there is something")
 	}
 }

@@ -93,9 +93,10 @@ type series struct {
 }
 
 // frame is what people mean by a function: one place for all its addresses and lines. Code without a name, which is 0 then,
-// has its address.
+// has the address at which its function begins, or where that is not known (part) its own.
 type frame struct {
 	name, systemName, file, mapping, frameType uint32
+	part                                       bool
 	startLine                                  int64
 	address                                    uint64
 }

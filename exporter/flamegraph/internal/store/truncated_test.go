@@ -135,7 +135,7 @@ func TestMarkersAreNoFunctions(t *testing.T) {
 	if f := at("[truncated: memory]"); f.SystemName != "memory" || f.FrameType != TypeTruncated || f.Mapping != "" {
 		t.Errorf("%+v", f)
 	}
-	callers, _ := tree.Callers(at("write").Key, 100)
+	callers, _ := tree.Callers(at("write").Key, 100, 1<<30)
 	f, _ = callers.Flame(View{})
 	want := unindent(`
 		all 0 4
@@ -178,8 +178,7 @@ func TestMarkersOfOthers(t *testing.T) {
 // TestMarkersWithoutRoom: a tree that is too large leaves stacks out below their marker.
 func TestMarkersWithoutRoom(t *testing.T) {
 	s := testStore(t, stopped()).Snapshot(epoch)
-	s.treeNodes = 5
-	tree, _ := s.Tree(Query{Group: "process.executable.name"})
+	tree := treeOf(s, Query{Group: "process.executable.name"}, 5)
 	f, _ := tree.Flame(View{})
 	total := map[string]int64{}
 	for i := range f.ID {
@@ -213,8 +212,8 @@ func TestGuessed(t *testing.T) {
 	key := func(name string) string {
 		return d.Functions[slices.IndexFunc(d.Functions, func(f Function) bool { return f.Name == name })].Key
 	}
-	callers, _ := tree.Callers(key("libc"), 100)
-	callees, _ := tree.Callees(key("main"))
+	callers, _ := tree.Callers(key("libc"), 100, 1<<30)
+	callees, _ := tree.Callees(key("main"), 1<<30)
 	for _, tree := range []*Tree{callers, callees} {
 		if got := guessed(tree); len(got) != 2 || !slices.Contains(got, "jit") || !slices.Contains(got, "inner") {
 			t.Error(got)
@@ -241,5 +240,20 @@ func TestGuessed(t *testing.T) {
 	p.sample(p.process("web", 1), "main", "", 1)
 	if f := flame(t, testStore(t, p), Query{}, View{}); f.Guessed != nil {
 		t.Errorf("%v", f.Guessed)
+	}
+}
+
+func TestIncomplete(t *testing.T) {
+	p := newPayload()
+	a := p.process("web", 1)
+	p.sample(a, "main", "", times(9)...)
+	p.sample(a, "main x", "", 1).AttributeIndices().Append(p.attr(stopreason.Attribute, "no_rule"))
+	s := testStore(t, p).Snapshot(epoch)
+	got, more := s.Incomplete(9)
+	if want := []Incomplete{{"web", "1", "no_rule", 1, 10}}; !slices.Equal(got, want) || more != 0 {
+		t.Errorf("%+v, %d more", got, more)
+	}
+	if got, more = s.Incomplete(0); len(got) != 0 || more != 1 {
+		t.Errorf("%+v, %d more", got, more)
 	}
 }

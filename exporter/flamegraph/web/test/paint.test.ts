@@ -160,6 +160,15 @@ test("a label is the longest form that has room", () => {
   assert.equal(new Labels(vdso, new Ruler(() => 1)).fit(0, 24), "malloc [vdso]");
 });
 
+test("lines have labels of their own, however large they are", () => {
+  const tree = { names: ["f", "g"], functions: { type: ["native", "native"] }, apart: ["", ""] } as unknown as Tree;
+  const labels = new Labels(tree, new Ruler(() => 1));
+  for (const line of [1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER]) {
+    assert.equal(labels.fit(0, 100, line), `f:${line}`);
+    assert.equal(labels.fit(1, 100, line), `g:${line}`);
+  }
+});
+
 test("rows and depths are each other's inverse", () => {
   for (const flip of [false, true]) {
     for (let d = 0; d < 30; d++) assert.equal(depthAt(rowTop(d, 30, flip) + rowHeight / 2, 30, flip), d);

@@ -59,6 +59,14 @@ function flame(base = false): Flame {
   };
 }
 
+test("lines are what was sent", () => {
+  const a = flame();
+  a.nodes.line = [0, 0, 2 ** 31, 2 ** 32 + 5, 5, Number.MAX_SAFE_INTEGER];
+  const t = buildTree(checkFlame(a), "both");
+  assert.deepEqual([...t.line], a.nodes.line);
+  assert.equal(nameAt(t, 3), `alpha:${2 ** 32 + 5}`);
+});
+
 test("nodes lie below their parents, side by side", () => {
   const t = buildTree(checkFlame(flame()), "both");
   assert.deepEqual([...t.depth], [0, 1, 2, 3, 4, 3]);

@@ -84,7 +84,7 @@ export class Ruler {
 
 /** Label finds for a function the longest of its names that a width has room for. */
 export class Labels {
-  private readonly variants = new Map<number, { text: string; width: number }[]>(); // by function and line
+  private readonly variants: Map<number, { text: string; width: number }[]>[] = []; // by function, and by line
   constructor(
     private readonly tree: Tree,
     private readonly ruler: Ruler,
@@ -92,15 +92,16 @@ export class Labels {
 
   /** fit is the label of a function, or of one of its lines. */
   fit(fn: number, width: number, line = 0): string {
-    const key = fn + line * 2 ** 22; // an answer has fewer functions than that
-    let all = this.variants.get(key);
+    this.variants[fn] ??= new Map();
+    const lines = this.variants[fn];
+    let all = lines.get(line);
     if (!all) {
       const end = line > 0 ? `:${line}` : "";
       const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!).map((name) => name + end);
       const where = this.tree.apart[fn];
       if (where) names.unshift(`${names[0]!} ${where.startsWith("[") ? where : `[${where}]`}`);
       all = names.map((text) => ({ text, width: this.ruler.length(text) }));
-      this.variants.set(key, all);
+      lines.set(line, all);
     }
     const at = all.findIndex((v) => v.width <= width);
     if (at < 0) return this.cut(all[all.length - 1]!.text, width, line);

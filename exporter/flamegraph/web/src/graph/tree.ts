@@ -12,7 +12,7 @@ export interface Tree {
   id: string[];
   parent: Int32Array;
   fn: Int32Array;
-  line: Int32Array;
+  line: Float64Array; // as somebody sent it: it need not fit 32 bits
   self: Float64Array;
   total: Float64Array;
   baseSelf: Float64Array | null;
@@ -66,7 +66,7 @@ export function buildTree(a: Flame, widths: Widths): Tree {
     id: a.nodes.id,
     parent: Int32Array.from(a.nodes.parent),
     fn: Int32Array.from(a.nodes.function),
-    line: Int32Array.from(a.nodes.line),
+    line: Float64Array.from(a.nodes.line),
     self: Float64Array.from(a.nodes.self),
     total: Float64Array.from(a.nodes.total),
     baseSelf: diff ? Float64Array.from(a.nodes.base_self) : null,

@@ -3,7 +3,7 @@ import { diffColor } from "../graph/colors";
 import { filtersText, rangeText } from "../model/describe";
 import { nanosecondsPer, span, value } from "../model/format";
 import { type Base, fixedRange, type Range, type View } from "../model/view";
-import { IconButton, Name, Popover } from "./common";
+import { IconButton, Name, PopoverButton } from "./common";
 import { useApp } from "./context";
 import { FilterPicker } from "./Filters";
 import { Icon } from "./icons";
@@ -19,27 +19,22 @@ export function before(r: Range, now: number, window: { from: number; to: number
 export function CompareButton() {
   const { view } = useApp();
   return (
-    <Popover
+    <PopoverButton
       label="Compare"
       name="compare"
       align="right"
       class="popover-compare"
-      button={(open, toggle) => (
-        <button
-          type="button"
-          class={`button ${view.base ? "button-on" : ""}`}
-          title="Compare with another time, process… (C)"
-          aria-haspopup="dialog"
-          aria-expanded={open}
-          onClick={toggle}
-        >
+      title="Compare with another time, process… (C)"
+      on={view.base !== null}
+      face={
+        <>
           <Icon name="compare" />
           <span class="button-text">Compare</span>
-        </button>
-      )}
+        </>
+      }
     >
       {(close) => <ComparePanel close={close} />}
-    </Popover>
+    </PopoverButton>
   );
 }
 

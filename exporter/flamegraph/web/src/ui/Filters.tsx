@@ -6,7 +6,7 @@ import { keyName } from "../model/describe";
 import { percent, value } from "../model/format";
 import { clean } from "../model/text";
 import { type Filter, filterText, groups, sameFilter, selection, type View } from "../model/view";
-import { Name, Popover } from "./common";
+import { Name, PopoverButton } from "./common";
 import { useApp } from "./context";
 import { Icon } from "./icons";
 
@@ -15,26 +15,20 @@ export function Filters() {
   const set = (filters: Filter[]) => store.go({ filters, focus: "", node: "" });
   return (
     <div class="filters" role="group" aria-label="Filters">
-      <Popover
+      <PopoverButton
         label="Add a filter"
         name="filters"
         class="popover-wide"
-        button={(open, toggle) => (
-          <button
-            type="button"
-            class="button"
-            title="Add a filter (A)"
-            aria-haspopup="dialog"
-            aria-expanded={open}
-            onClick={toggle}
-          >
+        title="Add a filter (A)"
+        face={
+          <>
             <Icon name="filter" />
             Filter
-          </button>
-        )}
+          </>
+        }
       >
         {() => <FilterPicker filters={view.filters} onFilters={set} focus />}
-      </Popover>
+      </PopoverButton>
       {view.filters.map((f) => (
         <span class={`chip ${f.not ? "chip-not" : ""}`} key={filterText(f)}>
           <button

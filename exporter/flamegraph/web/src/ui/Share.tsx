@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { clean } from "../model/text";
 import { fixedRange, format, quoted, side, type View } from "../model/view";
-import { CopyField, Name, Popover } from "./common";
+import { CopyField, Name, PopoverButton } from "./common";
 import { useApp } from "./context";
 import { save } from "./download";
 import { Icon } from "./icons";
@@ -81,24 +81,18 @@ function Files() {
 export function DownloadButton() {
   const { view, toast } = useApp();
   return (
-    <Popover
+    <PopoverButton
       label="Download"
       name="download"
       align="right"
       class="popover-share"
-      button={(open, toggle) => (
-        <button
-          type="button"
-          class="button"
-          title="Download what is selected (E)"
-          aria-haspopup="dialog"
-          aria-expanded={open}
-          onClick={toggle}
-        >
+      title="Download what is selected (E)"
+      face={
+        <>
           <Icon name="download" />
           <span class="button-text">Export</span>
-        </button>
-      )}
+        </>
+      }
     >
       {() => (
         <>
@@ -107,7 +101,7 @@ export function DownloadButton() {
           <CopyField label="Command" text={pprofCommand(view, here())} onCopied={toast} />
         </>
       )}
-    </Popover>
+    </PopoverButton>
   );
 }
 
@@ -121,24 +115,18 @@ export function LinkButton() {
   };
   const at = here();
   return (
-    <Popover
+    <PopoverButton
       label="Link to this view"
       name="link"
       align="right"
       class="popover-share"
-      button={(open, toggle) => (
-        <button
-          type="button"
-          class="button"
-          title="Link to this view (K)"
-          aria-haspopup="dialog"
-          aria-expanded={open}
-          onClick={toggle}
-        >
+      title="Link to this view (K)"
+      face={
+        <>
           <Icon name="link" />
           <span class="button-text">Link</span>
-        </button>
-      )}
+        </>
+      }
     >
       {() => (
         <>
@@ -150,7 +138,7 @@ export function LinkButton() {
           </p>
         </>
       )}
-    </Popover>
+    </PopoverButton>
   );
 }
 

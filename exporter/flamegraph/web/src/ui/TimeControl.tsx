@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { rangeText } from "../model/describe";
 import { clock, parseClock } from "../model/format";
 import { fixedRange, liveRange, liveSeconds, type Range } from "../model/view";
-import { Popover } from "./common";
+import { PopoverButton } from "./common";
 import { useApp } from "./context";
 import { Icon } from "./icons";
 
@@ -46,16 +46,16 @@ export function TimeControl() {
         <span class="live-dot" aria-hidden="true" />
         {range.live ? "Live" : "Paused"}
       </button>
-      <Popover
+      <PopoverButton
         label="Time range"
         name="time"
-        button={(open, toggle) => (
-          <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open} onClick={toggle}>
+        face={
+          <>
             <span class="visually-hidden">Time range: </span>
             {text.charAt(0).toUpperCase() + text.slice(1)}
             <Icon name="down" size={12} />
-          </button>
-        )}
+          </>
+        }
       >
         {(close) => (
           <div class="time-panel">
@@ -84,7 +84,7 @@ export function TimeControl() {
             />
           </div>
         )}
-      </Popover>
+      </PopoverButton>
     </div>
   );
 }

@@ -35,16 +35,21 @@ export function IconButton(p: IconButtonProps) {
 }
 
 interface PopoverProps {
-  button: (open: boolean, toggle: () => void) => ComponentChildren;
-  label: string;
+  face: ComponentChildren; // what is on the button
+  title?: string; // of the button
+  on?: boolean; // the button shows that something is set
+  label: string; // of what opens
   children: (close: () => void) => ComponentChildren;
   align?: "left" | "right";
   class?: string;
   name?: string;
 }
 
-/** Popover opens below its button, takes the focus, and gives it back when Escape or a click elsewhere closes it. */
-export function Popover(p: PopoverProps) {
+/**
+ * PopoverButton is a button with what opens below it, which takes the focus and gives it back when Escape or a click elsewhere
+ * closes it.
+ */
+export function PopoverButton(p: PopoverProps) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLDivElement>(null);
@@ -68,7 +73,16 @@ export function Popover(p: PopoverProps) {
   }, [open]);
   return (
     <div class="popover-root" ref={root} data-name={p.name}>
-      {p.button(open, () => setOpen(!open))}
+      <button
+        type="button"
+        class={`button ${p.on ? "button-on" : ""}`}
+        title={p.title}
+        aria-haspopup="dialog"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
+        {p.face}
+      </button>
       {open && (
         <div
           ref={panel}

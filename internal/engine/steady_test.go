@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/process"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// swapped is an engine with one process, in which two libraries take turns at one address beside the program's own text.
+type swapped struct {
+	*Engine
+	st *processState
+}
+
+func newSwapped() *swapped {
+	e := &Engine{dirty: map[*processState]struct{}{}, states: map[*process.Process]*processState{}}
+	e.executables = process.NewExecutables[*executable](process.ExecutablesOptions{})
+	e.table = process.NewTable(e.executables, process.Options{})
+	e.table.Apply(&process.Event{Kind: process.EventExec, Time: 10, PID: 7, TID: 7, Comm: "x"})
+	s := &swapped{Engine: e}
+	s.maps(11, 0x400000, 1)
+	p := e.table.SampleArrived(7, 12, 5, 1)
+	s.st = &processState{p: p}
+	e.states[p] = s.st
+	return s
+}
+
+// maps has the process map a page of file number inode; 0 is memory.
+func (s *swapped) maps(time uint64, at unwind.Addr, inode uint64) {
+	m := process.MmapInfo{Start: at, End: at + 0x1000, File: process.FileID{Major: 8, Inode: inode, Generation: 1}, Path: "/lib", Exec: true}
+	m.Anonymous = inode == 0
+	s.table.Apply(&process.Event{Kind: process.EventMmap, Time: time, PID: 7, TID: 7, Map: m})
+}
+
+// tell does what publishing does, but for BPF.
+func (s *swapped) tell(time uint64) {
+	now := snapshot{mappings: s.st.p.Mappings(), version: s.st.p.Version, from: time}
+	s.st.noteUnsteady(now.mappings, s.ticks)
+	s.st.told = [2]snapshot{now, s.st.told[0]}
+}
+
+func (s *swapped) sample(time uint64, addrs ...uint64) *stack {
+	k := &stack{state: s.st, time: time, stop: unwind.StopRoot, resumable: true}
+	for _, a := range addrs {
+		k.user = append(k.user, unwind.RawFrame{A: a})
+	}
+	k.remember()
+	s.checkWalk(k)
+	return k
+}
+
+const own, shared = 0x400010, 0x7f0000000010
+
+func TestWalkByOldMappings(t *testing.T) {
+	s := newSwapped()
+	s.maps(20, shared&^0xfff, 2)
+	s.tell(30)
+	if k := s.sample(40, shared, own); k.stop != unwind.StopRoot || len(k.user) != 2 {
+		t.Errorf("nothing changed: %v after %d frames", k.stop, len(k.user))
+	}
+	s.maps(50, 0x7f1111111000, 4)
+	if k := s.sample(55, shared, own); k.stop != unwind.StopRoot {
+		t.Errorf("something was mapped elsewhere: %v", k.stop)
+	}
+	s.maps(60, shared&^0xfff, 3)
+	k := s.sample(70, own, shared, own)
+	if k.stop != unwind.StopStale || len(k.user) != 2 || k.resumable {
+		t.Errorf("BPF walked by the rules of a file that was gone: %v after %d frames", k.stop, len(k.user))
+	}
+	if m, ok := s.st.p.Find(shared); !ok || !s.st.isUnsteady(m) || s.st.isUnsteady(&process.MappedFile{Mapping: unwind.Mapping{Start: 0x400000, End: 0x401000}}) {
+		t.Error("just the place that changed is to be walked in user space")
+	}
+	if _, dirty := s.dirty[s.st]; !dirty {
+		t.Error("BPF has to be told")
+	}
+	// A sample from before BPF was told is compared with what it knew then.
+	s.tell(80)
+	if k := s.sample(79, shared); k.stop != unwind.StopStale {
+		t.Errorf("a sample from before: %v", k.stop)
+	}
+	if k := s.sample(81, shared); k.stop != unwind.StopRoot {
+		t.Errorf("a sample from after: %v", k.stop)
+	}
+	for range unsteadyTicks + 1 {
+		s.steady()
+		s.ticks++
+	}
+	if s.steady(); len(s.st.unsteady) != 0 {
+		t.Error("steady again")
+	}
+}
+
+// TestWaitingKeepsMappings: what a sample lies in is what was mapped when it was taken, however long it waits.
+func TestWaitingKeepsMappings(t *testing.T) {
+	s := newSwapped()
+	s.maps(20, shared&^0xfff, 2)
+	k := s.sample(25, shared)
+	s.maps(30, shared&^0xfff, 3)
+	s.maps(31, 0x7f2222222000, 4)
+	if m, ok := k.find(shared); !ok || m.File.ID.Inode != 2 {
+		t.Error("not the file that was mapped then")
+	}
+	if m, ok := k.find(0x7f2222222000); !ok || m.File.ID.Inode != 4 {
+		t.Error("what was not known then is told by what is known now")
+	}
+	k.mappings = nil // they were read anew
+	if m, ok := k.find(shared); !ok || m.File.ID.Inode != 3 {
+		t.Error("not what was read")
+	}
+}
+
+// TestSwappedBetweenTellings: BPF need not have walked wrongly for a place to count as one that files take turns in.
+func TestSwappedBetweenTellings(t *testing.T) {
+	s := newSwapped()
+	for i := range uint64(2 * maxUnsteady) {
+		s.maps(20+i, unwind.Addr(0x7f0000000000+i<<16), 2)
+	}
+	s.tell(1000)
+	if len(s.st.unsteady) != 0 {
+		t.Fatalf("%d places that changed, but nothing did", len(s.st.unsteady))
+	}
+	s.maps(1001, 0x7f0000000000, 0)
+	s.tell(1002)
+	if len(s.st.unsteady) != 0 {
+		t.Error("memory has no table that could be wrong")
+	}
+	for i := range uint64(2 * maxUnsteady) {
+		s.maps(1020+i, unwind.Addr(0x7f0000000000+i<<16), 3)
+	}
+	s.tell(2000)
+	if len(s.st.unsteady) != maxUnsteady {
+		t.Errorf("%d places, want %d", len(s.st.unsteady), maxUnsteady)
+	}
+}
+
+// TestMemoryThatHoldsCode: memory that was found to hold a file's code counts as the file, until something is mapped over it.
+func TestMemoryThatHoldsCode(t *testing.T) {
+	s := newSwapped()
+	s.maps(20, 0x401000, 0)
+	p := s.st.p
+	text, _ := p.Find(0x400000)
+	memory, _ := p.Find(0x401000)
+	m, file := *memory, text.File
+	if !s.table.HoldsCode(p, &m, file, 0x1000) {
+		t.Fatal("it was not taken")
+	}
+	if is, ok := p.Find(0x401800); !ok || is.File != file || is.Offset+unwind.FileOffset(0x401800-is.Start) != 0x1800 {
+		t.Errorf("it is %+v", is)
+	}
+	if s.table.HoldsCode(p, &m, file, 0x1000) {
+		t.Error("there is no memory any more")
+	}
+	s.maps(30, 0x401000, 0)
+	if is, ok := p.Find(0x401800); !ok || is.File != nil {
+		t.Errorf("after it was made executable again it is %+v", is)
+	}
+	if s.table.HoldsCode(p, &m, file, 0x1000) {
+		t.Error("what was compared is not what is there now")
+	}
+}
+
+// TestOutermost: a return address of 0 ends a stack if a rule has found it. A call to address 0 does not.
+func TestOutermost(t *testing.T) {
+	for _, c := range []struct {
+		pc    unwind.Addr
+		flags unwind.FrameFlags
+		want  bool
+	}{
+		{0, unwind.FrameReturn, true}, {0, 0, false}, {0, unwind.FrameReturn | unwind.FrameGuessed, false}, {8, unwind.FrameReturn, false},
+	} {
+		if got := outermost(c.pc, c.flags); got != c.want {
+			t.Errorf("%#x with flags %v: %v", c.pc, c.flags, got)
+		}
+	}
+}

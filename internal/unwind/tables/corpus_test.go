@@ -1,0 +1,264 @@
+package tables_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
+)
+
+const (
+	// fullTest is the environment variable that asks for tests which take minutes, or download much.
+	fullTest = "HOSTPROFILES_TEST_FULL"
+	// corpusLimit is how long the comparison may take. What is not compared by then fails the test.
+	corpusLimit = 20 * time.Minute
+)
+
+var corpusFlag = flag.String("corpus", "", "compare the ELF files below this folder only")
+
+// TestEveryExecutable has the tables of all executables and libraries of this machine's /usr, and of Debian packages for arm64,
+// agree with readelf's interpretation of their call frame information at each of its rows. And the table that is made in the
+// end, of all sources, has the rule of .eh_frame wherever there is one.
+func TestEveryExecutable(t *testing.T) {
+	roots := []string{"/usr", corpusPackages}
+	switch {
+	case *corpusFlag != "":
+		roots = []string{*corpusFlag}
+	case os.Getenv(fullTest) == "":
+		t.Skip("set " + fullTest + "=1, or name a folder with -corpus: thousands of files take minutes; TestAgainstReadelf has a dozen")
+	default:
+		unpackCorpus(t)
+	}
+	unwindtest.Need(t, "readelf")
+	var files []string
+	for _, root := range roots {
+		files = append(files, executables(t, root)...)
+	}
+	if *corpusFlag == "" && len(files) < 2000 {
+		t.Fatalf("%d files", len(files))
+	}
+	all := corpus{t: t, byArch: map[unwind.Arch]*totals{}}
+	paths := make(chan string)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for path := range paths {
+				all.file(path)
+			}
+		})
+	}
+	deadline := time.Now().Add(corpusLimit)
+	for i, path := range files {
+		if time.Now().After(deadline) {
+			t.Errorf("%d of %d files were not compared in %v", len(files)-i, len(files), corpusLimit)
+			break
+		}
+		paths <- path
+	}
+	close(paths)
+	wg.Wait()
+	for _, arch := range []unwind.Arch{unwind.ArchAMD64, unwind.ArchARM64} {
+		if n := all.byArch[arch]; n != nil {
+			t.Logf("%v: %+v", arch, *n)
+			if n.Differed > 0 || n.Replaced > 0 || n.Malformed > 0 {
+				t.Errorf("%v: %d rows differ, %d were replaced, %d entries malformed", arch, n.Differed, n.Replaced, n.Malformed)
+			}
+		}
+	}
+}
+
+// totals are what was compared of one architecture.
+type totals struct {
+	Files     int // with either section
+	Bytes     uint64
+	FDEs      int
+	Rows      int // of readelf's
+	None      int // without a rule, since there can be none
+	Exprs     int // whose CFA is an expression
+	Overlaps  int
+	Outside   int
+	Differed  int
+	Replaced  int // rows of .eh_frame that the table of all sources has another rule for
+	Malformed int
+}
+
+// corpus collects what is found in files.
+type corpus struct {
+	t      *testing.T
+	mu     sync.Mutex
+	byArch map[unwind.Arch]*totals
+}
+
+// file compares one file.
+func (c *corpus) file(path string) {
+	r, err := os.Open(path)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer r.Close()
+	st, err := r.Stat()
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	f, err := elffile.New(r, st.Size())
+	if err != nil { // executables() has read it
+		c.t.Errorf("%s: %v", path, err)
+		return
+	}
+	var n totals
+	for section, read := range map[string]func(*elffile.File) (*unwind.Table, ehframe.Stats, error){
+		".eh_frame": ehframe.EHFrame, ".debug_frame": ehframe.DebugFrame,
+	} {
+		if f.Section(section) == nil && f.Section(".z"+section[1:]) == nil {
+			continue
+		}
+		tab, stats, err := read(f)
+		if err != nil {
+			c.t.Errorf("%s: %s: %v", path, section, err)
+			continue
+		}
+		cmp, err := unwindtest.Readelf(path, section, f.Arch, f.Executable(), tab)
+		if err != nil {
+			c.t.Errorf("%s: %v", path, err)
+			continue
+		}
+		for _, d := range cmp.Differ {
+			c.t.Errorf("%s %s: %s", path, section, d)
+		}
+		n.Files = 1
+		n.Bytes += uint64(st.Size())
+		n.FDEs += stats.FDEs
+		n.Rows += cmp.Rows
+		n.None += cmp.None
+		n.Exprs += cmp.Exprs
+		n.Overlaps += cmp.Overlaps
+		n.Outside += cmp.Outside
+		n.Differed += cmp.Differed
+		n.Malformed += stats.Malformed
+		if stats.Malformed > 0 {
+			c.t.Errorf("%s: %s has %d malformed entries", path, section, stats.Malformed)
+		}
+		if section == ".eh_frame" {
+			n.Replaced += c.replaced(path, f, tab)
+		}
+	}
+	if n.Files == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := c.byArch[f.Arch]
+	if sum == nil {
+		sum = &totals{}
+		c.byArch[f.Arch] = sum
+	}
+	*sum = totals{
+		sum.Files + n.Files, sum.Bytes + n.Bytes, sum.FDEs + n.FDEs, sum.Rows + n.Rows, sum.None + n.None, sum.Exprs + n.Exprs,
+		sum.Overlaps + n.Overlaps, sum.Outside + n.Outside, sum.Differed + n.Differed, sum.Replaced + n.Replaced,
+		sum.Malformed + n.Malformed,
+	}
+}
+
+// replaced counts the rows of .eh_frame's table that the whole table says something else of. Go's own table comes first.
+func (c *corpus) replaced(path string, f *elffile.File, frames *unwind.Table) (n int) {
+	whole, info, err := tables.Build(f)
+	if err != nil {
+		c.t.Errorf("%s: %v", path, err)
+		return 0
+	}
+	for _, r := range frames.Rows {
+		rule := frames.Rules[r.Rule]
+		if rule.CFA == unwind.CFANone || info.Go != nil && r.Start >= info.Go.TextStart && r.Start < info.Go.TextEnd {
+			continue
+		}
+		if got := whole.Lookup(r.Start); got != rule {
+			if n++; n < 5 {
+				c.t.Errorf("%s: %#x has the rule %v, .eh_frame %v", path, uint64(r.Start), got, rule)
+			}
+		}
+	}
+	return n
+}
+
+// executables are the executables and libraries below a folder that are of a known architecture, each once, the largest first.
+func executables(t *testing.T, root string) []string {
+	type inode struct{ dev, ino uint64 }
+	type sized struct {
+		path string
+		size int64
+	}
+	seen := map[inode]bool{}
+	var found []sized
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != root:
+			return nil // packages come and go
+		case err != nil:
+			return err
+		case !d.Type().IsRegular():
+			return nil
+		}
+		r, err := os.Open(path)
+		if err != nil {
+			return nil
+		}
+		defer r.Close()
+		st, err := r.Stat()
+		if err != nil {
+			return nil
+		}
+		if _, err := elffile.New(r, st.Size()); err != nil {
+			return nil // another kind of file
+		}
+		sys := st.Sys().(*syscall.Stat_t)
+		if id := (inode{uint64(sys.Dev), sys.Ino}); !seen[id] {
+			seen[id] = true
+			found = append(found, sized{path, st.Size()})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(found, func(a, b sized) int { return int(b.size>>10 - a.size>>10) })
+	files := make([]string, len(found))
+	for i, f := range found {
+		files[i] = f.path
+	}
+	return files
+}
+
+// corpusPackages is where scripts/corpus.sh unpacks packages.
+const corpusPackages = "../../../.cache/corpus/arm64"
+
+// unpackCorpus has the packages there.
+func unpackCorpus(t *testing.T) {
+	t.Helper()
+	dir, err := filepath.Abs(corpusPackages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("../../../scripts/corpus.sh", "arm64", dir).CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("%w\n%s", err, out))
+	}
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// full tells whether the tests may take minutes and packages that `make test` does without.
+func full() bool { return os.Getenv("HOSTPROFILES_TEST_FULL") != "" }
+
+// edgeCPU makes enough samples to see one stack in two hundred that is wrong; in the full tests as many as TestKnownTruth has.
+func edgeCPU() time.Duration {
+	if full() {
+		return truthCPU
+	}
+	return time.Second
+}
+
+// edges builds the programs of workloads.Edges whose names begin with one of the prefixes and that this machine can run.
+func edges(t *testing.T, prefixes ...string) []workloads.Built {
+	t.Helper()
+	b, err := workloads.NewBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []workloads.Built
+	for _, p := range workloads.Edges() {
+		if p.Costly() && !full() {
+			continue
+		}
+		for _, prefix := range prefixes {
+			if !strings.HasPrefix(p.Name, prefix) {
+				continue
+			}
+			built, err := b.Build(p)
+			if errors.Is(err, workloads.ErrNotHere) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, built)
+			break
+		}
+	}
+	return all
+}
+
+// runEdges runs programs for edgeCPU each, those that need longer to become known too.
+func runEdges(programs []workloads.Built) []ran {
+	if !full() {
+		for i := range programs {
+			programs[i].OtherStack = false
+		}
+	}
+	return runAll(programs, 2, edgeCPU())
+}
+
+// judgeEdge is judge for a process that may have lived for a second only. Its start is a larger part of its life then: its first
+// samples, until BPF knows it, bring a copy of one stack along, for which there is no room where the machine is busy.
+// These are not judged; they may be one in twenty.
+func judgeEdge(t *testing.T, r ran, samples analysis.Samples) {
+	t.Helper()
+	if full() {
+		judge(t, r, samples)
+		return
+	}
+	delivered(t, r.built.Name, samples.Count(), r.cpu)
+	r.built.Covered -= 0.02
+	judgeStacks(t, r, copied(t, samples))
+}
+
+// copied drops the samples of which it says that their stack could not be copied in full.
+func copied(t *testing.T, samples analysis.Samples) analysis.Samples {
+	t.Helper()
+	rest := samples.Where(func(s analysis.Sample) bool { return s.StopReason != "ring_busy" && s.StopReason != "copy_end" })
+	atLeast(t, "stacks that were copied in full", rest.Count(), samples.Count(), 0.95)
+	return rest
+}
+
+// TestEdgesOfCode runs programs that are compiled, linked and left in unusual ways: their stacks are as complete, and their
+// functions as well named, as those of the usual ones.
+func TestEdgesOfCode(t *testing.T) {
+	needsFull(t)
+	t.Setenv("GMON_OUT_PREFIX", t.TempDir()+"/gmon")                           // of -pg
+	t.Setenv("ASAN_OPTIONS", "detect_stack_use_after_return=1:detect_leaks=0") // frames on a stack of its own
+	programs := edges(t, "flag-", "link-", "ifunc", "throws", "rust-", "sigjump", "coroutines-", "boost-")
+	s := start(t, harness.Options{Keep: ours(cache(t))})
+	warmUp()
+	results := runEdges(programs)
+	all := stop(t, s)
+	for _, r := range results {
+		t.Run(r.built.Name, func(t *testing.T) {
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			samples := all.Samples.PID(r.pid)
+			if r.built.Exotic {
+				judgeBroken(t, r, samples)
+				return
+			}
+			judgeEdge(t, r, samples)
+		})
+	}
+}
+
+// judgeBroken looks at coroutines whose outermost frame says nothing of its caller, over a word that is no return address: the
+// walk ends there and says so, and never goes over to the stack of another.
+func judgeBroken(t *testing.T, r ran, samples analysis.Samples) {
+	t.Helper()
+	delivered(t, r.built.Name, samples.Count(), r.cpu)
+	samples = copied(t, samples)
+	report := analysis.Judge(r.built, samples)
+	atLeast(t, "samples in the functions that burn", report.Covered, report.Samples, r.built.Covered-0.02)
+	atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.995)
+	for _, s := range samples {
+		user := s.User()
+		at := slices.IndexFunc(user, func(f analysis.Frame) bool { return f.Name() == "coroutine" })
+		if at >= 0 && (s.StopReason == "" || len(user)-at > 2) {
+			t.Errorf("%d stacks end with %d frames above the coroutine, for the reason %q", s.Count, len(user)-at-1, s.StopReason)
+		}
+	}
+	show(t, report)
+}

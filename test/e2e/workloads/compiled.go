@@ -1,0 +1,127 @@
+package workloads
+
+// CompiledProgram is a program in a language whose compiler is a large package of its own: `make test-full` alone builds it.
+type CompiledProgram struct {
+	Program
+	// Language and Compiler are what the matrix in docs/languages.md calls them.
+	Language, Compiler string
+	// Readable are names as people write them in the language, which must be shown for functions of the program: those of Truth and
+	// others of its chains.
+	Readable []string
+}
+
+// Compiled returns the programs of natively compiled languages that Debian has compilers of.
+func Compiled() []CompiledProgram {
+	var all []CompiledProgram
+	for _, list := range [][]CompiledProgram{
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(),
+	} {
+		all = append(all, list...)
+	}
+	for i := range all {
+		p := &all[i]
+		p.native = true
+		if p.Covered == 0 {
+			p.Covered = 0.95
+		}
+		if p.AboveChain == 0 {
+			p.AboveChain = 3
+		}
+	}
+	return all
+}
+
+// under returns a chain that begins with others.
+func under(root []string, names ...string) []string {
+	return append(append([]string(nil), root...), names...)
+}
+
+func dPrograms() []CompiledProgram {
+	main := chain("_Dmain", "_D8threeway6roundsFCQs6BurnermZm")
+	level := func(n string) string { return "~LevelTdVii" + n + "Z" }
+	truth := threeWay(
+		under(main, level("3"), level("2"), level("1"), level("0"), "_D8threeway8hotSixtyFmZm"),
+		under(main, "~8threeway6Thirty4burnMFAxamZm", "_D8threeway9hotThirtyFmZm"),
+		under(main, Any, "_D8threeway6hotTenFmZm"))
+	readable := []string{
+		"D main", "threeway.rounds(threeway.Burner, ulong)", "threeway.hotSixty(ulong)", "threeway.hotThirty(ulong)",
+		"threeway.hotTen(ulong)", "threeway.Level!(double, 2).Level.run(ulong)", "thunk to threeway.Thirty.burn(const(char)[], ulong)",
+	}
+	program := func(name, compiler, command string) CompiledProgram {
+		return CompiledProgram{
+			Language: "D", Compiler: compiler, Readable: readable,
+			Program: Program{Name: name, Truth: truth, AboveChain: 12, steps: []step{words(command)}},
+		}
+	}
+	return []CompiledProgram{
+		program("d-ldc", "LDC", "ldc2 -O2 -release -od={out} -of={out}/{name} {src}/d/threeway.d"),
+		program("d-gdc", "GDC", "gdc -O2 -frelease -o {out}/{name} {src}/d/threeway.d"),
+	}
+}
+
+func adaPrograms() []CompiledProgram {
+	main := chain("main", "_ada_threeway", "burning__rounds")
+	compile := words("gnatmake -q -O2 -D {out} -o {out}/{name} {src}/ada/threeway.adb")
+	compile.dir = "{out}"
+	return []CompiledProgram{{
+		Language: "Ada", Compiler: "GNAT",
+		Readable: []string{"threeway", "burning.rounds", "burning.hot_sixty", "burning.hot_thirty", "burning.hot_ten",
+			"burning.levels.run", `burning.twice."+" [clone .constprop.0]`},
+		Program: Program{
+			Name: "ada", steps: []step{compile},
+			Truth: threeWay(
+				under(main, "burning__sixty_1", "burning__sixty_2", "burning__hot_sixty"),
+				under(main, "burning__thirty_1", "~burning__twice__Oadd", "burning__levels__run", "burning__hot_thirty"),
+				under(main, "burning__ten_1", "burning__hot_ten")),
+		},
+	}}
+}
+
+func ocamlPrograms() []CompiledProgram {
+	// rounds ends by calling fold_left, which jumps there.
+	main := chain("main", Any, "caml_start_program", "caml_program", "camlThreeway__entry", "~Stdlib__Array__fold_left_", "~Threeway__fun_")
+	readable := []string{"Threeway.hot_sixty", "Threeway.hot_thirty", "Threeway.hot_ten", "Stdlib.Array.fold_left"}
+	truth := threeWay(
+		under(main, "~Threeway__sixty_1_", "~Threeway__sixty_2_", "~Threeway__hot_sixty_"),
+		under(main, "~Threeway__thirty_1_", "~Threeway__through_", "~Threeway__fun_", "~Threeway__hot_thirty_"),
+		under(main, "~Threeway__ten_1_", "~Threeway__hot_ten_"))
+	program := func(name, compiler string, truth []Share, s step) CompiledProgram {
+		s.dir = "{out}"
+		return CompiledProgram{Language: "OCaml", Compiler: compiler, Readable: readable,
+			Program: Program{Name: name, AboveChain: 3, Truth: truth, steps: []step{s}}}
+	}
+	return []CompiledProgram{
+		program("ocaml", "OCaml 4", truth, step{argv: []string{"sh", "-c",
+			"cp {src}/ocaml/threeway.ml . && ocamlopt -O3 -o {name} threeway.ml"}}),
+	}
+}
+
+func nimPrograms() []CompiledProgram {
+	main := chain("main", Any, "~main__threeway_", "~rounds__threeway_")
+	return []CompiledProgram{{
+		Language: "Nim", Compiler: "Nim",
+		Readable: []string{"threeway.hotSixty", "threeway.hotThirty", "threeway.hotTen", "threeway.burn", "threeway.`+%%`"},
+		Program: Program{Name: "nim", AboveChain: 6,
+			steps: []step{words("nim c --hints:off -d:release --nimcache:{out}/nimcache -o:{out}/{name} {src}/nim/threeway.nim")},
+			Truth: threeWay(
+				under(main, "~sixtyOne__threeway_", "~sixtyTwo__threeway_", "~hotSixty__threeway_"),
+				under(main, Any, "~burn__threeway_", Any, "~hotThirty__threeway_"),
+				under(main, "~ten__threeway_", "~pluspercentpercent___threeway_", "~hotTen__threeway_")),
+		},
+	}}
+}
+
+func valaPrograms() []CompiledProgram {
+	main := chain("~burning_main", "burning_rounds")
+	return []CompiledProgram{{
+		Language: "Vala", Compiler: "valac",
+		Readable: []string{"burning_hot_sixty", "burning_hot_thirty", "burning_hot_ten", "burning_through"},
+		Program: Program{Name: "vala",
+			steps: []step{{argv: words("valac -d {out} -o {name} -X -O2 -X -fno-inline -X -w {src}/vala/threeway.vala").argv}},
+			Truth: threeWay(
+				under(main, "burning_sixty_one", "burning_sixty_two", "burning_hot_sixty"),
+				under(main, Any, "burning_through", Any, "burning_hot_thirty"),
+				under(main, "burning_ten", "burning_hot_ten")),
+		},
+	}}
+}
