@@ -20,7 +20,7 @@ go tool -modfile=internal/tools/go.mod staticcheck ./... || fail "staticcheck"
 (cd internal/tools && go vet ./...) || fail "go vet of internal/tools"
 
 find bpf -name '*.[ch]' -print0 | xargs -0 --no-run-if-empty clang-format-19 --dry-run -Werror || fail "clang-format"
-for script in scripts/*.sh .ci/run; do
+for script in scripts/*.sh scripts/kernels/*.sh .ci/run; do
 	bash -n "$script" || fail "$script"
 done
 exit $failed

@@ -22,6 +22,14 @@ if [ ! -e "$target/vmlinux" ]; then
 	for name in System.map wp512.ko nf_tables.ko xfs.ko vmlinux; do
 		mv "$(find "$scratch/root" -type f -name "$name*" | sed -n 1p)" "$scratch/out/$name"
 	done
-	mv "$scratch/out" "$target"
+	rm -rf "$target" # what an older script may have left of it
+	mv -T "$scratch/out" "$target"
+fi
+# The version that the suite had before goes.
+name=$cache/debug-$suite-$arch
+before=$(cat "$name" 2>/dev/null || true)
+if [ "$before" != "$package" ]; then
+	case $before in linux-image-*-dbg) rm -rf "${cache:?}/$before" ;; esac
+	echo "$package" >"$name"
 fi
 echo "$target"
