@@ -23,4 +23,4 @@ if [ ${#missing[@]} -gt 0 ]; then
 	echo "installing ${missing[*]}"
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
-exec nice go test -v -count=1 -timeout 60m ./test/kernels -arch "$arch" ${suites:+-suites "$suites"}
+exec nice go test -v -count=1 -timeout 3h ./test/kernels -arch "$arch" ${suites:+-suites "$suites"}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"github.com/hostprofiles/hostprofiles/test/kernels/console"
 )
@@ -46,18 +47,25 @@ func (c clock) arguments() []string {
 	return []string{"-accel", "tcg,thread=multi"}
 }
 
-// machine is the command that runs a virtual machine with two CPUs and its console on standard output.
+// machine is the command that runs a virtual machine with two CPUs and its console on standard output. It ends with the context, and
+// with this process, which a timeout of go test ends without any cleanup.
 func machine(ctx context.Context, c clock, arch, image, initramfs string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "nice", emulator(c, arch, image, initramfs)...) // which becomes the emulator
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func emulator(c clock, arch, image, initramfs string) []string {
 	common := append(c.arguments(), "-m", "1024", "-smp", "2",
 		"-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio",
 		"-kernel", image, "-initrd", initramfs, "-append",
 	)
 	if arch == "arm64" {
 		args := append([]string{"qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "cortex-a72"}, common...)
-		return exec.CommandContext(ctx, "nice", append(args, "console=ttyAMA0 panic=-1 quiet")...)
+		return append(args, "console=ttyAMA0 panic=-1 quiet")
 	}
 	args := append([]string{"qemu-system-x86_64", "-M", "q35", "-cpu", "max"}, common...)
-	return exec.CommandContext(ctx, "nice", append(args, "console=ttyS0 panic=-1 quiet mitigations=off tsc=reliable")...)
+	return append(args, "console=ttyS0 panic=-1 quiet mitigations=off tsc=reliable")
 }
 
 // boot runs one machine to its end and returns the checks that its guest made. An error means that it did not get to its

@@ -26,6 +26,9 @@ import (
 const frequency = 199
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == hashing {
+		os.Exit(hash(os.Args[2]))
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			console.Print(os.Stdout, console.Check{Name: "no panic", Detail: fmt.Sprintf("%v\n%s", r, debug.Stack())})
@@ -37,9 +40,6 @@ func main() {
 		}
 	}()
 	// Packages look at /proc when they are initialized, so there has to be one before this program really begins.
-	if len(os.Args) == 3 && os.Args[1] == hashing {
-		os.Exit(hash(os.Args[2]))
-	}
 	if len(os.Args) == 1 && report("machine", setUp()) {
 		report("second start", unix.Exec("/init", []string{"/init", "profile"}, os.Environ()))
 	}

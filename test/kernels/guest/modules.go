@@ -68,6 +68,7 @@ func runModule() (r round) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.err = fmt.Errorf("hashing: %w: %s", err, out)
+		return r
 	}
 	r.pid = cmd.Process.Pid
 	return r
