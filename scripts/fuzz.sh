@@ -1,8 +1,21 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZTIME (20s): those in Go, and the C code of bpf/host under libFuzzer, once for each variant and
+# Runs every fuzz target for FUZZTIME (20s; a number of seconds): those in Go, and the C code of bpf/host under libFuzzer, once for each variant and
 # architecture. With "walks": the C code alone. Prints a line per target, and the output of those that fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+case $#:${1:-} in
+0: | 1:walks) ;;
+*)
+	echo "fuzz: unknown: $*; usage: fuzz.sh [walks]" >&2
+	exit 2
+	;;
+esac
+time=${FUZZTIME:-20s}
+if [[ ! $time =~ ^[1-9][0-9]*s$ ]]; then # what both fuzzers can be told
+	echo "fuzz: FUZZTIME is $time, not a number of seconds such as 20s" >&2
+	exit 2
+fi
 
 # A target has one worker, which waits for its coordinator after each input, and at its start for the linker.
 jobs=$(($(nproc) * 3 / 2))
@@ -28,7 +41,6 @@ if [[ ${1:-} != walks ]]; then
 fi
 
 walks=(LOOP-x86 LOOP-arm64 TAIL-x86 TAIL-arm64)
-time=${FUZZTIME:-20s}
 echo "fuzz: $count targets, and ${#walks[@]} of the C code, $time each"
 
 one() { # WORK TIME PACKAGE TARGET
