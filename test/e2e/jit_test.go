@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,14 +20,14 @@ import (
 const jitSeconds = 6
 
 // script runs a program of testdata/workloads, waits until it has used up its CPU time, and returns its pid and what it used.
-func script(t *testing.T, file string, command ...string) (pid int, cpu time.Duration) {
+func script(t *testing.T, file string, argv ...string) (pid int, cpu time.Duration) {
 	t.Helper()
 	root, err := workloads.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append(command[1:], filepath.Join(root, "testdata", "workloads", file), fmt.Sprint(jitSeconds))
-	cmd := exec.Command(command[0], args...)
+	args := append(argv[1:], filepath.Join(root, "testdata", "workloads", file), fmt.Sprint(jitSeconds))
+	cmd := command(t, argv[0], args...)
 	cmd.Stderr = os.Stderr
 	cmd.Dir = t.TempDir() // node leaves a log of what it compiled
 	out, err := cmd.StdoutPipe()

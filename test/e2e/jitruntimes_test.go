@@ -109,7 +109,7 @@ func (j jitRun) keep(t *testing.T) func(analysis.Sample) bool {
 
 func (j jitRun) run(t *testing.T) (pid int, cpu time.Duration) {
 	t.Helper()
-	cmd := exec.Command(j.command[0], append(j.command[1:len(j.command):len(j.command)], fmt.Sprint(jitSeconds))...)
+	cmd := command(t, j.command[0], append(j.command[1:len(j.command):len(j.command)], fmt.Sprint(jitSeconds))...)
 	cmd.Env = append(os.Environ(), j.env...)
 	cmd.Stderr = os.Stderr
 	cmd.Dir = t.TempDir()
@@ -224,14 +224,6 @@ func calledBy(frames []analysis.Frame, functions ...string) bool {
 // anonymous tells whether a name is one that anonymous memory has.
 func anonymous(mapping string) bool {
 	return mapping == "[jit]" || strings.HasPrefix(mapping, "[anon") || strings.HasPrefix(mapping, "memfd:")
-}
-
-// needsFull skips a test that takes many packages, unless it is asked for.
-func needsFull(t *testing.T) {
-	t.Helper()
-	if !full() {
-		t.Skip("set HOSTPROFILES_TEST_FULL=1: this test needs large packages, or much time")
-	}
 }
 
 // compiled compiles one of workloads.JIT.

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,20 @@ import (
 
 // frequency of the tests, in Hz.
 const frequency = 997
+
+// fullTest is the environment variable that asks for the long tests.
+const fullTest = "HOSTPROFILES_TEST_FULL"
+
+// full tells whether the tests may take minutes, and packages that `make test` does without.
+func full() bool { return os.Getenv(fullTest) != "" }
+
+// needsFull skips a test that takes large packages or much time, unless it is asked for.
+func needsFull(t *testing.T) {
+	t.Helper()
+	if !full() {
+		t.Skipf("set %s=1: this test needs large packages, or much time", fullTest)
+	}
+}
 
 func TestMain(m *testing.M) {
 	if harness.IsChild() {
@@ -95,6 +111,14 @@ func buildProgram(t *testing.T, p workloads.Program) workloads.Built {
 func run(t *testing.T, b workloads.Built, l workloads.Limits) *workloads.Running {
 	t.Helper()
 	return launched(t)(b.Start(l))
+}
+
+// command is one that ends with the test, and with this process where that ends before: by a timeout of go test, which runs no cleanup.
+func command(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the thread that starts it stays: none here ends before the process
+	return cmd
 }
 
 func launched(t *testing.T) func(*workloads.Running, error) *workloads.Running {

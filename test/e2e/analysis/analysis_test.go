@@ -55,12 +55,18 @@ func TestJudge(t *testing.T) {
 		"the root is missing":   {Frames: stack("rounds", "ten_1", "hot_ten")},
 		"the walk was stopped":  {Frames: stack(ten...), StopReason: "memory"},
 		"a function is unnamed": {Frames: unnamed},
-		"there is no stack":     {},
+		"the root is that of coroutines, which the program has none of": {
+			Frames: append(stack(ten[1:]...), Frame{Type: "native", Lines: []Line{{Name: "make_fcontext"}}})},
+		"there is no stack": {},
 	} {
 		s.Count = 1
 		if r := Judge(built, Samples{s}); len(r.Wrong) == 0 || r.Chains == 1 && r.Complete == 1 && r.Named == r.Nameable {
 			t.Errorf("%s: %v", name, r)
 		}
+	}
+	built.Roots = []string{"rounds"}
+	if r := Judge(built, Samples{{Count: 1, Frames: stack("rounds", "ten_1", "hot_ten")}}); r.Complete != 1 {
+		t.Errorf("a root of the program's own: %v", r)
 	}
 }
 

@@ -191,14 +191,15 @@ func (j *judge) place(f Frame, s Sample) {
 	j.example(2, fmt.Sprintf("function of %#x begins at %#x: ", f.Address, f.Function), s)
 }
 
-// root tells whether the outermost frame can be a thread's first: one that is known as such, or one in a file that does
-// not tell its functions' names.
+// root tells whether the outermost frame can be a thread's first, or a coroutine's of the program: one that is known as such, or one
+// in a file that does not tell its functions' names.
 func (j *judge) root(f Frame) bool {
 	names := j.resolver.True(f)
 	if len(names) == 0 && len(f.Lines) > 0 {
 		names = []string{f.Name()}
 	}
-	return len(names) == 0 || slices.ContainsFunc(names, isRoot)
+	return len(names) == 0 || slices.ContainsFunc(names, isRoot) ||
+		slices.ContainsFunc(names, func(n string) bool { return slices.Contains(j.resolver.built.Roots, n) })
 }
 
 // gone tells whether the sample was taken where the kernel takes an address space away, or has taken it away.
@@ -219,8 +220,6 @@ func gone(s Sample) bool {
 func isRoot(name string) bool {
 	switch strings.TrimSuffix(name, ".abi0") {
 	case "_start", "_start_c", "clone", "__clone", "clone3", "__clone3", "start_thread", "start", "thread_start":
-		return true
-	case "__start_context", "described_entry", "silent_entry", "make_fcontext": // of coroutines
 		return true
 	case "libc_start_main_stage2": // musl's, which has no unwind information: main's caller
 		return true

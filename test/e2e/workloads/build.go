@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // ErrNotHere is wrapped by Build's error for a program that cannot be built for the Builder's architecture on this machine.
@@ -178,14 +179,34 @@ func (b *Builder) key(p Program) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s is not installed: %w", b.expand(p, s.argv[0], ""), err)
 		}
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return "", err
+		tools := []string{path}
+		if s.argv[0] == "sh" {
+			tools = append(tools, toolsOf(s.argv[2])...)
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", err
+		for _, path := range tools {
+			if path, err = filepath.EvalSymlinks(path); err != nil {
+				return "", err
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
 		}
-		fmt.Fprintf(h, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
 	}
 	return hex.EncodeToString(h.Sum(nil))[:keyLength], nil
+}
+
+// toolsOf returns the paths of the programs whose names are words of a script: its compilers, and rather too many than too few. One that
+// is missing is found out when the script runs.
+func toolsOf(script string) (paths []string) {
+	words := strings.FieldsFunc(script, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_+.-", r)
+	})
+	for _, w := range words {
+		if path, err := exec.LookPath(w); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }

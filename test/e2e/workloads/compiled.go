@@ -3,7 +3,7 @@ package workloads
 // CompiledProgram is a program in a language whose compiler is a large package of its own: `make test-full` alone builds it.
 type CompiledProgram struct {
 	Program
-	// Language and Compiler are what the matrix in docs/languages.md calls them.
+	// Language and Compiler are what the table in docs/languages.md calls them, the compiler without its version.
 	Language, Compiler string
 	// Readable are names as people write them in the language, which must be shown for functions of the program: those of Truth and
 	// others of its chains.
@@ -91,7 +91,7 @@ func ocamlPrograms() []CompiledProgram {
 			Program: Program{Name: name, AboveChain: 3, Truth: truth, steps: []step{s}}}
 	}
 	return []CompiledProgram{
-		program("ocaml", "OCaml 4", truth, step{argv: []string{"sh", "-c",
+		program("ocaml", "ocamlopt", truth, step{argv: []string{"sh", "-c",
 			"cp {src}/ocaml/threeway.ml . && ocamlopt -O3 -o {name} threeway.ml"}}),
 	}
 }

@@ -13,9 +13,6 @@ func Edges() []Program {
 	return append(all, sharingPrograms()...)
 }
 
-// Costly tells whether a program takes a compiler or packages that only the full tests have time for.
-func (p Program) Costly() bool { return p.costly }
-
 // threeWayWith is the C program of threeway.c with more flags, after all others.
 func threeWayWith(name, compiler, flags string) Program {
 	return Program{
@@ -27,10 +24,6 @@ func threeWayWith(name, compiler, flags string) Program {
 // flagPrograms are what compilers add to functions: instructions at their beginnings, checks, calls, frames of other shapes.
 func flagPrograms() []Program {
 	with := func(name, flags string) Program { return threeWayWith("flag-"+name, "gcc", flags) }
-	costly := func(p Program, covered float64) Program {
-		p.costly, p.Covered = true, covered
-		return p
-	}
 	ifunc := func(name, flags string) Program {
 		return Program{
 			Name: name, Covered: 0.97, AboveChain: 3, native: true,
@@ -39,7 +32,9 @@ func flagPrograms() []Program {
 			steps: []step{words("gcc " + cFlags + " {src}/c/ifunc.c -o {out}/{name} " + flags)},
 		}
 	}
-	ibtPLT, _ := findIn(shapePrograms(), "plt")
+	asan := with("asan", "-fsanitize=address")
+	asan.Covered = 0.4 // frames on a stack of its own are cleaned up at every longjmp: nearly half of the time is in the sanitizer
+	ibtPLT := shape("plt")
 	ibtPLT.Name, ibtPLT.native, ibtPLT.amd64 = "flag-ibtplt", true, true
 	for i := range ibtPLT.steps {
 		ibtPLT.steps[i].argv = append(ibtPLT.steps[i].argv, "-fcf-protection=full", "-Wl,-z,ibtplt")
@@ -50,18 +45,17 @@ func flagPrograms() []Program {
 	}
 	return []Program{
 		only(with("cet", "-fcf-protection=full -mshstk")), ibtPLT,
-		costly(with("stackprotector", "-fstack-protector-all"), 0.97),
+		with("stackprotector", "-fstack-protector-all"),
 		with("stackclash", "-fstack-clash-protection"),
 		with("patchable", "-fpatchable-function-entry=16,8"),
 		ifunc("ifunc", ""), ifunc("ifunc-static", "-static"),
-		costly(only(with("noredzone", "-mno-red-zone")), 0.97),
-		costly(with("instrument", "-finstrument-functions"), 0.97),
+		only(with("noredzone", "-mno-red-zone")),
+		with("instrument", "-finstrument-functions"),
 		// mcount keeps no frame pointer of its caller's, which has one; a few samples are in it.
-		costly(with("pg", "-pg -fno-omit-frame-pointer"), 0.97),
-		costly(with("splitstack", "-fsplit-stack"), 0.97),
-		// Frames on a stack of its own are cleaned up at every longjmp: nearly half of the time is in the sanitizer.
-		costly(with("asan", "-fsanitize=address"), 0.4),
-		costly(with("ubsan", "-fsanitize=undefined"), 0.97),
+		with("pg", "-pg -fno-omit-frame-pointer"),
+		with("splitstack", "-fsplit-stack"),
+		asan,
+		with("ubsan", "-fsanitize=undefined"),
 	}
 }
 
@@ -81,7 +75,7 @@ func linkPrograms() []Program {
 		}
 		return p
 	}
-	base, _ := findIn(shapePrograms(), "libs")
+	base := shape("libs")
 	base.Name, base.native = "link-libbase", true
 	base.steps[0].argv = append(base.steps[0].argv, "-Wl,-Ttext-segment=0x3f000000")
 	base.steps[1].argv = append(base.steps[1].argv, "-Wl,-Ttext-segment=0x2a000000", "-Wl,-z,max-page-size=0x200000")
@@ -139,7 +133,8 @@ func coroutinePrograms() []Program {
 		chain("coroutine", "ten_1", "hot_ten"))
 	with := func(name, arg string) Program {
 		return Program{
-			Name: name, Args: []string{"-slice", "60000", "-arg", arg}, Covered: 0.95, AboveChain: 1, Truth: truth, OtherStack: true, native: true, amd64: arg != "0",
+			Name: name, Args: []string{"-slice", "60000", "-arg", arg}, Covered: 0.95, AboveChain: 1, Truth: truth, OtherStack: true,
+			native: true, amd64: arg != "0", Roots: []string{"__start_context", "described_entry", "silent_entry"},
 			steps: []step{words("gcc " + cFlags + " {src}/c/coroutines.c -o {out}/{name}")},
 		}
 	}
@@ -147,7 +142,7 @@ func coroutinePrograms() []Program {
 	broken.Exotic = true
 	boost := func(name, arg string) Program {
 		p := with(name, arg)
-		p.costly, p.amd64, p.AboveChain = true, false, 16
+		p.amd64, p.AboveChain, p.Roots = false, 16, []string{"make_fcontext"}
 		// Boost's first function has no call frame information; above it is what malloc has left there, 0 as a rule.
 		p.Complete = 0.5
 		p.Truth = threeWay(chain("body", "sixty_1", "sixty_2", "hot_sixty"), chain("body", "thirty_1", "hot_thirty"), chain("body", "ten_1", "hot_ten"))
@@ -180,7 +175,7 @@ func sharingPrograms() []Program {
 	brief := c("brief", "")
 	brief.Truth = []Share{{"hot_brief", 1, chain(Any, "brief_1", "brief_2", "hot_brief")}}
 	// The library has the same code under another name.
-	renamed, _ := findIn(shapePrograms(), "libs")
+	renamed := shape("libs")
 	renamed.Name, renamed.native = "libs-renamed", true
 	renamed.steps[0].argv = append(renamed.steps[0].argv, "-Dlibrary_inner=library_other")
 	renamed.Truth[1].Chain[3] = "library_other"
@@ -215,6 +210,15 @@ func sharingPrograms() []Program {
 		steps: []step{words("gcc -m32 -O2 -nostdlib -static -fno-pie -no-pie -fno-stack-protector -fno-asynchronous-unwind-tables {src}/c/i386.c -o {out}/{name}")},
 	}
 	return []Program{vforks, brief, renamed, swaps, relocs, own("ownpages-mremap", "0"), own("ownpages-mmap", "1"), own("ownpages-other", "2"), i386}
+}
+
+// shape returns one of shapePrograms, to be changed.
+func shape(name string) Program {
+	p, ok := findIn(shapePrograms(), name)
+	if !ok {
+		panic("there is no workload " + name)
+	}
+	return p
 }
 
 func findIn(programs []Program, name string) (_ Program, ok bool) {

@@ -35,6 +35,8 @@ type Program struct {
 	// OtherStack: handlers run on an alternate stack. The first samples of a process are walked over a copy of the stack
 	// that it runs on; what the signal interrupted is not in it.
 	OtherStack bool
+	// Roots are the first functions of stacks that are not a thread's own: of coroutines.
+	Roots []string
 	// NamesItself: the executable has its functions' names even when it is stripped (Go's pclntab).
 	NamesItself bool
 
@@ -43,8 +45,6 @@ type Program struct {
 	native bool
 	// amd64: there is no such program on other architectures.
 	amd64 bool
-	// costly: see Costly.
-	costly bool
 	// libraries that stand beside the executable.
 	libraries []string
 	// stripped: the executable has no symbols, and its twin with the suffix ".full" has them.

@@ -2,13 +2,19 @@ package workloads
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestPrograms builds every program, runs it for an instant, and looks up every function of its truth in its symbols.
+// fullTest is the environment variable that asks for the long tests.
+const fullTest = "HOSTPROFILES_TEST_FULL"
+
+// TestPrograms builds every program of All, runs it for an instant, and looks up every function of its truth in its symbols.
 func TestPrograms(t *testing.T) {
 	b, err := NewBuilder()
 	if err != nil {
@@ -51,6 +57,35 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// TestOtherTruths builds the programs that need conditions of their own to be run, and looks up every function of theirs: those of
+// `make test`, and, where the full tests are wanted, those of rarer compilers and libraries.
+func TestOtherTruths(t *testing.T) {
+	b, err := NewBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := sharingPrograms()
+	if os.Getenv(fullTest) != "" {
+		programs = Edges()
+		for _, p := range Compiled() {
+			programs = append(programs, p.Program)
+		}
+	}
+	for _, p := range programs {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			built, err := b.Build(p)
+			if errors.Is(err, ErrNotHere) {
+				t.Skipf("not supported: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTruth(t, built)
+		})
+	}
+}
+
 func checkTruth(t *testing.T, b Built) {
 	t.Helper()
 	var names []string
@@ -77,6 +112,68 @@ func checkTruth(t *testing.T, b Built) {
 	}
 	if len(b.Truth) > 0 && (total < 0.999 || total > 1.001) {
 		t.Errorf("the shares add up to %v", total)
+	}
+}
+
+// TestLanguagesTable: the first table of docs/languages.md has a row for each program of Compiled, and no others.
+func TestLanguagesTable(t *testing.T) {
+	root, err := ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "languages.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "\n| language | compiler, flags |")
+	if !found {
+		t.Fatal("there is no table of measured programs")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows, programs []string
+	for _, line := range strings.Split(table, "\n")[2:] { // behind the rest of the head and the rule
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			t.Fatalf("%q is no row", line)
+		}
+		compiler, _, _ := strings.Cut(strings.TrimSpace(cells[2]), " ")
+		rows = append(rows, strings.TrimSpace(cells[1])+", "+compiler)
+	}
+	for _, p := range Compiled() {
+		programs = append(programs, p.Language+", "+p.Compiler)
+	}
+	slices.Sort(rows)
+	slices.Sort(programs)
+	if !slices.Equal(rows, programs) {
+		t.Errorf("the table has %q, the programs are %q", rows, programs)
+	}
+}
+
+// TestKeyOfScripts: what a shell script calls is part of what a program depends on.
+func TestKeyOfScripts(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	b := &Builder{Source: t.TempDir(), Cache: t.TempDir(), Arch: runtime.GOARCH}
+	p := Program{Name: "x", steps: []step{{argv: []string{"sh", "-c", "cd {out} && x-compiler -o {name}"}}}}
+	var keys []string
+	for _, text := range []string{"", "#!/bin/sh\n", "#!/bin/sh\n", "#!/bin/sh\ntrue\n"} {
+		if text != "" {
+			path := filepath.Join(bin, "x-compiler")
+			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key, err := b.key(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if keys[0] == keys[1] || keys[1] != keys[2] || keys[2] == keys[3] {
+		t.Errorf("without a compiler, with one, with the same and with another: %q", keys)
 	}
 }
 
