@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
@@ -15,17 +14,13 @@ func TestCompiledLanguages(t *testing.T) {
 	if *programsFlag == "" {
 		needsFull(t)
 	}
-	only := strings.Split(*programsFlag, ",")
 	programs := map[string]workloads.CompiledProgram{}
 	var built []workloads.Built
 	b, err := workloads.NewBuilder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range workloads.Compiled() {
-		if *programsFlag != "" && !slices.Contains(only, p.Name) {
-			continue
-		}
+	for _, p := range chosen(t, workloads.Compiled(), func(p workloads.CompiledProgram) string { return p.Name }) {
 		program, err := b.Build(p.Program)
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)

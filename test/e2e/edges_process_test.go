@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,16 +15,26 @@ import (
 	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
 )
 
-// edge builds one program of workloads.Edges.
+// edge builds one program of workloads.Edges; there may be none of that name for this machine.
 func edge(t *testing.T, name string) workloads.Built {
 	t.Helper()
-	for _, b := range edges(t, name) {
-		if b.Name == name {
-			return b
-		}
+	all := workloads.Edges()
+	i := slices.IndexFunc(all, func(p workloads.Program) bool { return p.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no program %s in workloads.Edges", name)
 	}
-	t.Skipf("not supported: no program %s for this architecture", name)
-	return workloads.Built{}
+	b, err := workloads.NewBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := b.Build(all[i])
+	if errors.Is(err, workloads.ErrNotHere) {
+		t.Skipf("not supported: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
 }
 
 // of lets the samples of a program through, whatever process they are of.
@@ -39,7 +51,11 @@ func inFunction(samples analysis.Samples, name string) analysis.Samples {
 // their life in the dynamic linker, that have libraries take each other's place, that run what another one has mapped, and
 // that are 32-bit: nothing of them is lost, unknown or wrong.
 func TestEdgesOfProcesses(t *testing.T) {
-	vforks, brief, relocs, swaps := edge(t, "vforks"), edge(t, "brief"), edge(t, "relocs"), edge(t, "swaps")
+	vforks, brief, swaps := edge(t, "vforks"), edge(t, "brief"), edge(t, "swaps")
+	var relocs workloads.Built
+	if full() {
+		relocs = edge(t, "relocs")
+	}
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	warmUp()
 	var old []*workloads.Running
@@ -175,8 +191,10 @@ func judgeLinked(t *testing.T, b workloads.Built, samples analysis.Samples, cpu 
 // judgeSwaps looks at libraries that take turns at one address.
 func judgeSwaps(t *testing.T, r ended, samples analysis.Samples) {
 	t.Helper()
-	if same, rounds := r.report["same"].(float64), r.report["rounds"].(float64); same < rounds {
-		t.Errorf("the libraries were at the same address %.0f times in %.0f rounds", same, rounds)
+	same, ok := r.report["same"].(float64)
+	rounds, too := r.report["rounds"].(float64)
+	if !ok || !too || rounds == 0 || same != rounds {
+		t.Errorf("%s reports %v: the libraries were not at the same address in each round", r.built.Name, r.report)
 	}
 	delivered(t, r.built.Name, samples.Count(), r.cpu)
 	samples = copied(t, samples)

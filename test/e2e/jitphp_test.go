@@ -10,7 +10,6 @@ import (
 // php is a run of PHP. Calls of PHP functions are not on the native stack.
 func php(t *testing.T, name, file string, options ...string) jitRun {
 	t.Helper()
-	needsFull(t)
 	unwindtest.Need(t, "php")
 	command := []string{"php"}
 	for _, o := range options {
@@ -26,6 +25,7 @@ func opcache(mode, debug string) []string {
 }
 
 func TestPHP(t *testing.T) {
+	needsFull(t)
 	for _, mode := range []string{"tracing", "function"} {
 		t.Run(mode, func(t *testing.T) {
 			j := php(t, "php", "php/threeway.php", opcache(mode, "0")...)
@@ -44,6 +44,7 @@ func TestPHP(t *testing.T) {
 
 // TestPCRE is the JIT compiler of regular expressions, which PHP uses. It tells nobody of its code.
 func TestPCRE(t *testing.T) {
+	needsFull(t)
 	j := php(t, "pcre", "php/regex.php")
 	j.unnamed, j.complete = 0.5, 0.97
 	runJIT(t, j)

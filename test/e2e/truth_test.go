@@ -14,7 +14,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
 )
 
-var programsFlag = flag.String("programs", "", "run only these programs of TestKnownTruth, separated by commas")
+var programsFlag = flag.String("programs", "", "run only these programs of the test that -run names, TestKnownTruth or TestCompiledLanguages, separated by commas")
 
 // truthCPU makes 4,000 samples and some more.
 const truthCPU = 4200 * time.Millisecond
@@ -30,21 +30,34 @@ type ran struct {
 // TestKnownTruth runs every program that can be walked to its root, four at a time: the shares of one process do not
 // depend on the others.
 func TestKnownTruth(t *testing.T) {
+	walkable := slices.DeleteFunc(workloads.All(), func(p workloads.Program) bool {
+		return p.Exotic || p.Name == "late" || p.Name == "manymaps"
+	})
 	var programs []workloads.Built
-	only := strings.Split(*programsFlag, ",")
-	for _, p := range workloads.All() {
-		if *programsFlag != "" && !slices.Contains(only, p.Name) {
-			continue
-		}
-		if !p.Exotic && p.Name != "late" && p.Name != "manymaps" {
-			programs = append(programs, build(t, p.Name))
-		}
+	for _, p := range chosen(t, walkable, func(p workloads.Program) string { return p.Name }) {
+		programs = append(programs, buildProgram(t, p))
 	}
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	warmUp()
 	results := runAll(programs, 4, truthCPU)
 	all := stop(t, s)
 	judgeEach(t, results, all.Samples, judge)
+}
+
+// chosen are the programs that -programs names; without, all of the test's.
+func chosen[P any](t *testing.T, all []P, name func(P) string) (some []P) {
+	t.Helper()
+	if *programsFlag == "" {
+		return all
+	}
+	for _, wanted := range strings.Split(*programsFlag, ",") {
+		i := slices.IndexFunc(all, func(p P) bool { return name(p) == wanted })
+		if i < 0 {
+			t.Fatalf("%s has no program %q", t.Name(), wanted)
+		}
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // judgeEach judges the samples of each program that has run, in a test of its own.

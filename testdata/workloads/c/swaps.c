@@ -10,7 +10,7 @@ typedef uint64_t burn(uint64_t n);
 
 static char path[2][4096];
 static uintptr_t bases[2];
-static uint64_t same;
+static uint64_t same; // rounds in which both libraries were at one address
 
 #define CALL(name)                                \
 	SOLID static void name(burn *f, uint64_t n) \
@@ -29,7 +29,6 @@ static void *open_side(int side, burn **f)
 		exit(2);
 	*f = (burn *)dlsym(library, "swap_entry");
 	bases[side] = (uintptr_t)map->l_addr;
-	same += bases[0] == bases[1];
 	return library;
 }
 
@@ -41,6 +40,7 @@ SOLID static void rounds(struct hot *h)
 		call_left(f, 3 * h->slice);
 		dlclose(library);
 		library = open_side(1, &f);
+		same += bases[0] == bases[1];
 		call_right(f, 2 * h->slice);
 		dlclose(library);
 	}

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "frames.h"
@@ -56,8 +57,16 @@ SOLID static void with_spawn(void)
 	reap(pid);
 }
 
+// Who has its parent's memory ends with it: left alone it would burn on.
+static void end_with_parent(void)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		_exit(6);
+}
+
 SOLID static int cloned(void *arg)
 {
+	end_with_parent();
 	clone_1(*(uint64_t *)arg);
 	return 0;
 }
@@ -74,6 +83,7 @@ static uint64_t (*volatile later)(uint64_t);
 SOLID static int waits(void *arg)
 {
 	(void)arg;
+	end_with_parent();
 	while (!later)
 		hot_clone(1000);
 	while (hot_running(&h)) {
