@@ -17,44 +17,53 @@ if [[ ! $time =~ ^[1-9][0-9]*s$ ]]; then # what both fuzzers can be told
 	exit 2
 fi
 
-# A target has one worker, which waits for its coordinator after each input, and at its start for the linker.
-jobs=$(($(nproc) * 3 / 2))
+# A target has one worker, which waits for its coordinator after each input, and a package's program for its linker.
+jobs=$(($(nproc) * 2))
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-count=0
-: >"$work/targets"
+packages=()
 if [[ ${1:-} != walks ]]; then
-	# Names of targets stand on lines of their own, then the line of their package. Only packages that have targets are
-	# built.
-	mapfile -t packages < <(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./\.' | xargs -r -n1 dirname | sort -u)
+	# Those with most targets first: all of a package's run one after the other.
+	mapfile -t packages < <(grep -rcE '^func Fuzz' --include='*_test.go' . | awk -F: '$2 && $1 !~ /^.\/\./ {sub("/[^/]*$", "", $1); n[$1] += $2}
+		END {for (p in n) print n[p], p}' | sort -k1,1nr -k2 | cut -d' ' -f2)
 	if ((${#packages[@]} == 0)); then
 		echo "fuzz: no targets" >&2
-		exit 1
-	fi
-	go test -list '^Fuzz' "${packages[@]}" | awk '/^Fuzz/ {t[n++]=$1} /^ok/ {for (i=0; i<n; i++) print $2, t[i]; n=0}' >"$work/targets"
-	count=$(wc -l <"$work/targets")
-	if ((count == 0)); then
-		echo "fuzz: listing the targets failed" >&2
 		exit 1
 	fi
 fi
 
 walks=(LOOP-x86 LOOP-arm64 TAIL-x86 TAIL-arm64)
-echo "fuzz: $count targets, and ${#walks[@]} of the C code, $time each"
+echo "fuzz: targets of ${#packages[@]} packages, and ${#walks[@]} of the C code, $time each"
 
-one() { # WORK TIME PACKAGE TARGET
-	local log=$1/$4.${3//\//_}
+package() { # WORK TIME PACKAGE
+	local name=${3//[\/.]/_} targets
+	local program=$1/$name.test log=$1/$name
+	if ! nice go test -c -fuzz=. -o "$program" "$3" >"$log" 2>&1 || ! targets=$(cd "$3" && "$program" -test.list '^Fuzz' 2>>"$log") || [[ -z $targets ]]; then
+		echo "FAIL $3"
+		cat "$log"
+		touch "$1/failed"
+		return
+	fi
+	for target in $targets; do
+		one "$1" "$2" "$3" "$target" "$program"
+	done
+	rm "$program"
+}
+
+one() { # WORK TIME PACKAGE TARGET PROGRAM
+	local log=$1/$4.${3//[\/.]/_}
 	# Minimizing what is new would take up all the time, as it may take a minute for each input.
 	# A target that has not ended long after its time hangs: that is a finding too.
-	if nice go test -run '^$' -fuzz "^$4\$" -fuzztime "$2" -fuzzminimizetime 20x -parallel 1 -timeout 5m "$3" >"$log" 2>&1; then
-		echo "ok  $3 $4 $(grep -oE 'execs: [0-9]+' "$log" | tail -1)"
+	if (cd "$3" && nice "$5" -test.run '^$' -test.fuzz "^$4\$" -test.fuzztime "$2" -test.fuzzminimizetime 20x -test.parallel 1 -test.timeout 5m \
+		-test.paniconexit0 -test.fuzzcachedir "$cache/${3#./}") >"$log" 2>&1; then
+		echo "ok  ${3#./} $4 $(grep -oE 'execs: [0-9]+' "$log" | tail -1)"
 	elif grep -q '^    context deadline exceeded$' "$log" && ! grep -qE 'panic|hung|Failing input|_test\.go:' "$log"; then
 		# The time was up while Go ran the inputs that it had kept, or was between two: it calls that a failure. An input that
 		# fails is written to a file, and one that hangs is called hung.
-		echo "ok  $3 $4 $(grep -oE 'execs: [0-9]+|coverage: [0-9]+/[0-9]+' "$log" | tail -1) when the time was up"
+		echo "ok  ${3#./} $4 $(grep -oE 'execs: [0-9]+|coverage: [0-9]+/[0-9]+' "$log" | tail -1) when the time was up"
 	else
-		echo "FAIL $3 $4"
+		echo "FAIL ${3#./} $4"
 		cat "$log"
 		touch "$1/failed"
 	fi
@@ -80,7 +89,10 @@ walk() { # WORK TIME VARIANT-ARCHITECTURE
 		touch "$1/failed"
 	fi
 }
-export -f one walk
+export -f one package walk
+# Where go test keeps what it found.
+cache=$(go env GOCACHE)/fuzz/$(go list -m)
+export cache
 printf '%s\n' "${walks[@]}" | xargs -P "$jobs" -L 1 bash -c 'walk "$@"' walk "$work" "$time"
-xargs -r -P "$jobs" -L 1 bash -c 'one "$@"' one "$work" "$time" <"$work/targets"
+((${#packages[@]} == 0)) || printf '%s\n' "${packages[@]}" | xargs -P "$jobs" -L 1 bash -c 'package "$@"' package "$work" "$time"
 [[ ! -e $work/failed ]]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -14,7 +15,7 @@ import (
 type beginnings struct {
 	nameless []unwind.FileAddr // whose functions are not known yet
 	listing  bool
-	// abandoned tells that a job did not come to its end: it may go on with the list, which nobody else may read or make then.
+	// abandoned tells that a job was given up and still has the list, which nobody else may read or make then.
 	abandoned bool
 }
 
@@ -48,8 +49,11 @@ func (e *Engine) listFunctions(w wanting) {
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
 	about := aboutFile(w.payload.serial, w.x.File, "functions")
 	about.lines = true // names of the file are looked up meanwhile
+	var started, ended atomic.Bool
 	e.jobs.submit(about, symbolTimeout,
 		func(ctx context.Context) (any, error) {
+			started.Store(true)
+			defer ended.Store(true)
 			var degraded error
 			if !names.FunctionsListed() {
 				degraded = builds.functions(ctx, path, elf, names)
@@ -70,7 +74,10 @@ func (e *Engine) listFunctions(w wanting) {
 			b.listing = false
 			e.symbols.answered++
 			if err != nil {
-				b.abandoned = true
+				if !started.Load() {
+					b.want(batch) // with the next names
+				}
+				b.abandoned = started.Load() && !ended.Load()
 				e.count.SymbolErrors++
 				e.log.Debug("listing functions", zapFile(w.x), zapError(err))
 				return
