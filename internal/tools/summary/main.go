@@ -4,10 +4,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +31,7 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	Elapsed float64 // seconds
 }
 
 type summary struct {
@@ -36,6 +39,7 @@ type summary struct {
 	output   map[string][]string // by package and test; a package's own with an empty test
 	failedIn map[string]bool     // packages with failed tests
 	skips    []string
+	slow     []slowTest
 	passed   int
 	failed   int
 	skipped  int
@@ -87,7 +91,21 @@ func (s *summary) endOfTest(e event, key string) {
 		s.skipped++
 		s.skips = append(s.skips, fmt.Sprintf("%s: %s", key, reason(s.output[key])))
 	}
+	if e.Elapsed >= slowSeconds && !strings.Contains(e.Test, "/") {
+		s.slow = append(s.slow, slowTest{e.Test, e.Elapsed})
+	}
 	delete(s.output, key)
+}
+
+// slowSeconds is from when on a test is named for the time it took, and slowTests how many are.
+const (
+	slowSeconds = 10
+	slowTests   = 12
+)
+
+type slowTest struct {
+	name    string
+	seconds float64
 }
 
 // endOfPackage prints the package's line. One that fails without a failed test (it does not build, it crashed) counts as
@@ -131,6 +149,10 @@ func reason(output []string) string {
 func (s *summary) finish() {
 	for _, skip := range s.skips {
 		fmt.Fprintln(s.out, "skipped:", skip)
+	}
+	slices.SortFunc(s.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, t := range s.slow[:min(slowTests, len(s.slow))] {
+		fmt.Fprintf(s.out, "slow: %.0f s %s\n", t.seconds, t.name)
 	}
 	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 }

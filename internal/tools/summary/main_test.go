@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,4 +82,24 @@ func TestPanicAndExit(t *testing.T) {
 		t.Errorf("%d failures instead of one for each package:\n%s", s.failed, out)
 	}
 	check(t, s, out, s.passed, s.failed, 0, "panic: oh")
+}
+
+// TestSlow names the tests that took long, the slowest first, and no part of them.
+func TestSlow(t *testing.T) {
+	var out strings.Builder
+	s := newSummary(&out)
+	events := ""
+	for i, name := range []string{"TestQuick", "TestSlow", "TestSlow/part", "TestSlower"} {
+		events += fmt.Sprintf(`{"Action":"pass","Package":"a","Test":%q,"Elapsed":%d}`+"\n", name, i*9)
+	}
+	for i := range slowTests {
+		events += fmt.Sprintf(`{"Action":"fail","Package":"b","Test":"Test%d","Elapsed":10}`+"\n", i)
+	}
+	if err := s.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	s.finish()
+	if got := out.String(); !strings.HasPrefix(got, "slow: 27 s TestSlower\nslow: 10 s Test0\n") || strings.Count(got, "slow:") != slowTests {
+		t.Error(got)
+	}
 }
