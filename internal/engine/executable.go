@@ -37,8 +37,8 @@ type executable struct {
 	serial   uint64
 	file     *source // for symbols; nil for the vdso
 	elf      *elffile.File
-	segments []unwind.Segment
-	shared   bool               // segments share pages of the file
+	segments []unwind.Segment   // executable ones
+	shared   bool               // they share pages of the file
 	mappings []*profile.Mapping // by segment
 	table    ebpf.TableRef
 	symbols  *executableSymbols
@@ -361,7 +361,8 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", l.path, err)
 	}
-	x := &executable{elf: elf, segments: elf.Segments, shared: unwind.SharePages(elf.Segments, uint64(pageSize)), symbols: newExecutableSymbols(), debug: newDebugInfo()}
+	x := &executable{elf: elf, segments: elf.Executable(), symbols: newExecutableSymbols(), debug: newDebugInfo()}
+	x.shared = unwind.SharePages(x.segments, uint64(pageSize))
 	out := &loaded{executable: x, tables: l.tables}
 	l.describe(x, elf)
 	// What one source lacks, the others may have.

@@ -97,7 +97,7 @@ func around(mappings []process.MappedFile, i int) (file *process.File, offset un
 func (e *Engine) compareText(st *processState, m process.MappedFile, x *process.Executable[*executable], offset unwind.FileOffset) {
 	is := m.Mapping
 	is.Offset = offset
-	if !x.Payload.setBias(&is, st.p, x.File) {
+	if !is.SetBias(x.Payload.segments, uint64(pageSize)) {
 		return // no code there
 	}
 	proc, pid, file := e.proc, st.p.PID, x.Payload.file

@@ -53,7 +53,7 @@ func (e *Engine) publishProcess(st *processState) bool {
 	st.noteUnsteady(now.mappings, e.ticks)
 	e.findOwnText(st, now.mappings)
 	for i := range now.mappings {
-		mappings = append(mappings, e.mappedTable(st, &now.mappings[i]))
+		mappings = append(mappings, e.mappedTable(st, now.mappings, i))
 	}
 	e.mapped = mappings
 	if before := e.published[st.id.PID]; before != nil && before != st {
@@ -84,8 +84,9 @@ func (st *processState) dropUses() {
 	st.uses = st.uses[:0]
 }
 
-// mappedTable is what BPF needs to know of a mapping.
-func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.MappedTable {
+// mappedTable is what BPF needs to know of mapping number i.
+func (e *Engine) mappedTable(st *processState, mappings []process.MappedFile, i int) ebpf.MappedTable {
+	m := &mappings[i]
 	out := ebpf.MappedTable{Mapping: m.Mapping}
 	x := e.executables.Of(m.File)
 	if x == nil {
@@ -107,7 +108,7 @@ func (e *Engine) mappedTable(st *processState, m *process.MappedFile) ebpf.Mappe
 			x.Payload.users[st] = struct{}{}
 			st.uses = append(st.uses, x.Payload)
 		}
-		if x.Payload.setBias(&out.Mapping, st.p, m.File) && x.Payload.table.Valid() {
+		if x.Payload.setBias(&out.Mapping, st, mappings, m.File) && x.Payload.table.Valid() {
 			out.Table = x.Payload.table
 		} else {
 			out.NoTable = true

@@ -184,7 +184,7 @@ func (e *Engine) nativeLocation(k *stack, f unwind.RawFrame) profile.Location {
 	l := profile.Location{
 		Type: profile.FrameNative, Address: uint64(addr), Guessed: f.Flags&unwind.FrameGuessed != 0,
 	}
-	m, ok := k.find(addr)
+	m, list, ok := k.findIn(addr)
 	if !ok {
 		return l
 	}
@@ -194,7 +194,7 @@ func (e *Engine) nativeLocation(k *stack, f unwind.RawFrame) profile.Location {
 	x := e.executables.Of(m.File)
 	if x.State() == process.Ready {
 		mapping := m.Mapping
-		if x.Payload.setBias(&mapping, st.p, m.File) {
+		if x.Payload.setBias(&mapping, st, list, m.File) {
 			e.executables.Use(x)
 			file := mapping.FileAddr(addr)
 			l.Mapping, l.Address = x.Payload.mapping(file), uint64(file)
@@ -219,6 +219,7 @@ type processState struct {
 	uses        []*executable // whose tables BPF was told of
 	told        [2]snapshot   // the mappings that BPF was told of, now and before
 	unsteady    []unsteady    // where files take each other's place
+	biases      biases        // of files whose segments share pages
 	ownTexts    []ownText     // memory that may be a file's code, and was looked at
 	retryPoll   uint64        // no try to tell BPF of it before
 	cgroup      uint64        // its id, when it was sampled first

@@ -37,12 +37,20 @@ func (k *stack) remember() {
 
 // find returns the mapping that contained a when the sample was taken.
 func (k *stack) find(a unwind.Addr) (*process.MappedFile, bool) {
+	m, _, ok := k.findIn(a)
+	return m, ok
+}
+
+// findIn is find, and returns the list that the mapping is of.
+func (k *stack) findIn(a unwind.Addr) (m *process.MappedFile, list []process.MappedFile, ok bool) {
 	if k.mappings != nil && k.version != k.state.p.Version {
 		if m, ok := process.FindMapping(k.mappings, a); ok {
-			return m, true
+			return m, k.mappings, true
 		}
 	}
-	return k.state.p.Find(a)
+	list = k.state.p.Mappings()
+	m, ok = process.FindMapping(list, a)
+	return m, list, ok
 }
 
 // checkWalk looks at a walk that BPF made with mappings that were not those at the time of the sample: behind the first frame in

@@ -27,8 +27,11 @@ func newSwapped() *swapped {
 }
 
 // maps has the process map a page of file number inode; 0 is memory.
-func (s *swapped) maps(time uint64, at unwind.Addr, inode uint64) {
-	m := process.MmapInfo{Start: at, End: at + 0x1000, File: process.FileID{Major: 8, Inode: inode, Generation: 1}, Path: "/lib", Exec: true}
+func (s *swapped) maps(time uint64, at unwind.Addr, inode uint64) { s.mapsFrom(time, at, 0, inode) }
+
+// mapsFrom is maps from an offset on.
+func (s *swapped) mapsFrom(time uint64, at unwind.Addr, offset unwind.FileOffset, inode uint64) {
+	m := process.MmapInfo{Start: at, End: at + 0x1000, Offset: offset, File: process.FileID{Major: 8, Inode: inode, Generation: 1}, Path: "/lib", Exec: true}
 	m.Anonymous = inode == 0
 	s.table.Apply(&process.Event{Kind: process.EventMmap, Time: time, PID: 7, TID: 7, Map: m})
 }

@@ -45,7 +45,7 @@ func (t tableRules) Lookup(a unwind.FileAddr) unwind.Rule { return t.tables.Rule
 
 // Find implements reference.Lookup.
 func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, bool) {
-	m, ok := l.k.find(a)
+	m, list, ok := l.k.findIn(a)
 	if !ok {
 		return reference.Code{}, unwind.StopNoMapping, false
 	}
@@ -59,7 +59,7 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 		l.needs = x
 		return code, unwind.StopNoTable, false
 	case process.Ready:
-		if x.Payload.setBias(&code.Mapping, l.k.state.p, m.File) && x.Payload.table.Valid() {
+		if x.Payload.setBias(&code.Mapping, l.k.state, list, m.File) && x.Payload.table.Valid() {
 			code.Table, code.NoTable = tableRules{l.e.kernel.Tables, x.Payload.table}, false
 		}
 	}

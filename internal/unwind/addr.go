@@ -127,36 +127,50 @@ func (m *Mapping) SetBias(segments []Segment, pageSize uint64) (ok bool) {
 	return false
 }
 
-// SetBiasAmong is SetBias for files whose segments share pages: a mapping's offset may then be of several. all are the
-// process's mappings of the file, m among them. Those of one image have the same bias, so the one counts that most of them
-// can have, and among equals the one that is 0, that of a program at its own addresses.
-func (m *Mapping) SetBiasAmong(all []Mapping, segments []Segment, pageSize uint64) (ok bool) {
+// Biases counts how many of a process's mappings of one file may have a bias. The zero value counts none.
+type Biases struct {
+	votes    map[uint64]vote
+	mappings int
+}
+
+// vote is how many mappings may have a bias, and which of them was the last.
+type vote struct{ n, last int }
+
+// Add counts a mapping: once for each bias that it has if it is of one of the segments.
+func (b *Biases) Add(m Mapping, segments []Segment, pageSize uint64) {
+	if b.votes == nil {
+		b.votes = map[uint64]vote{}
+	}
+	b.mappings++
+	for _, s := range segments {
+		bias, ok := s.bias(&m, pageSize)
+		if !ok {
+			continue
+		}
+		if v := b.votes[bias]; v.last != b.mappings {
+			b.votes[bias] = vote{v.n + 1, b.mappings}
+		}
+	}
+}
+
+// Len is how many biases were seen.
+func (b *Biases) Len() int { return len(b.votes) }
+
+// SetBiasAmong is SetBias for files whose segments share pages: a mapping's offset may then be of several. all counts the
+// process's mappings of the file. Those of one image have the same bias, so the one counts that most of them can have, and among
+// equals the one that is 0, that of a program at its own addresses.
+func (m *Mapping) SetBiasAmong(all *Biases, segments []Segment, pageSize uint64) (ok bool) {
 	most := -1
 	for _, s := range segments {
 		bias, fits := s.bias(m, pageSize)
 		if !fits {
 			continue
 		}
-		votes := 0
-		for i := range all {
-			if all[i].mayHave(bias, segments, pageSize) {
-				votes++
-			}
-		}
-		if votes > most || votes == most && bias == 0 {
-			m.Bias, most, ok = bias, votes, true
+		if n := all.votes[bias].n; n > most || n == most && bias == 0 {
+			m.Bias, most, ok = bias, n, true
 		}
 	}
 	return ok
-}
-
-func (m *Mapping) mayHave(bias uint64, segments []Segment, pageSize uint64) bool {
-	for _, s := range segments {
-		if b, ok := s.bias(m, pageSize); ok && b == bias {
-			return true
-		}
-	}
-	return false
 }
 
 // bias is what the mapping's Bias is if it is of this segment; ok is false if it cannot be. The kernel maps whole pages, so a

@@ -27,19 +27,31 @@ func TestBiasOfSharedPages(t *testing.T) {
 			m.End += 0x500000000
 			all = append(all, m)
 		}
+		var biases Biases
+		for _, m := range all {
+			biases.Add(m, segments, 4096)
+		}
 		for i, m := range all {
 			want := bias
 			if i >= len(image) {
 				want += 0x500000000
 			}
-			if !m.SetBiasAmong(all, segments, 4096) || m.Bias != want {
+			if !m.SetBiasAmong(&biases, segments, 4096) || m.Bias != want {
 				t.Errorf("mapping %d at %#x has bias %#x, want %#x", i, m.Start, m.Bias, want)
 			}
 		}
 	}
 	// Both shared segments alone, and nothing else to tell: the program's own addresses.
 	alone := Mapping{Start: 0x18000000, End: 0x18001000, Offset: 0x3000}
-	if !alone.SetBiasAmong([]Mapping{alone}, segments, 4096) || alone.Bias != 0 {
+	var one Biases
+	one.Add(alone, segments, 4096)
+	if !alone.SetBiasAmong(&one, segments, 4096) || alone.Bias != 0 {
 		t.Errorf("alone it has bias %#x", alone.Bias)
+	}
+	// A file may say the same twice: that is one vote of a mapping, not two.
+	var twice Biases
+	twice.Add(alone, append(segments, segments...), 4096)
+	if twice.Len() != one.Len() || twice.votes[0].n != 1 {
+		t.Errorf("%d biases, %d votes for 0", twice.Len(), twice.votes[0].n)
 	}
 }
