@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
+	"unsafe"
 
+	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -15,8 +18,13 @@ const holdFor = 5 * time.Second
 type holder struct {
 	stacks []*stack
 	bytes  int
-	woken  map[any]struct{} // what some of them waited for
+	woken  map[any]struct{}            // what some of them waited for
+	lists  map[*process.MappedFile]int // of mappings, and how many of them have each
 }
+
+// maxHeldMappings is how long a list of mappings may be that a sample keeps while it waits. Of a longer one it keeps what its frames
+// lie in: a process may have a list of megabytes, and another one for each sample.
+const maxHeldMappings = 1024
 
 // wake has retry look at the samples that wait for what.
 func (h *holder) wake(what any) {
@@ -41,12 +49,62 @@ func (h *holder) add(e *Engine, k *stack) {
 	c.kernel, c.user = slices.Clone(k.kernel), slices.Clone(k.user)
 	c.memory.bytes = slices.Clone(k.memory.bytes)
 	c.since = time.Now()
+	if len(c.mappings) > maxHeldMappings {
+		c.mappings = c.found()
+	}
 	h.stacks = append(h.stacks, &c)
 	h.bytes += c.size()
+	h.retain(c.mappings)
 	for h.bytes > int(e.cfg.MemoryBytes/8) && len(h.stacks) > 1 {
 		e.count.Evictions++
 		h.finishOldest(e)
 	}
+}
+
+// retain counts a list of mappings, once for all stacks that have it.
+func (h *holder) retain(list []process.MappedFile) {
+	if len(list) == 0 {
+		return
+	}
+	if h.lists == nil {
+		h.lists = map[*process.MappedFile]int{}
+	}
+	at := unsafe.SliceData(list)
+	if h.lists[at]++; h.lists[at] == 1 {
+		h.bytes += int(listBytes(list))
+	}
+}
+
+func (h *holder) release(list []process.MappedFile) {
+	if len(list) == 0 {
+		return
+	}
+	at := unsafe.SliceData(list)
+	if h.lists[at]--; h.lists[at] == 0 {
+		delete(h.lists, at)
+		h.bytes -= int(listBytes(list))
+	}
+}
+
+// found returns the mappings that hold what was found of the stack.
+func (k *stack) found() []process.MappedFile {
+	pending := unwind.RawFrame{A: uint64(k.regs.PC), Flags: k.pending}
+	if k.walked {
+		pending = unwind.RawFrame{A: uint64(k.at.Regs.PC), Flags: k.at.Flags}
+	}
+	var found []*process.MappedFile
+	for _, f := range append(slices.Clone(k.user), pending) {
+		if m, ok := process.FindMapping(k.mappings, f.LookupAddr()); ok {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b *process.MappedFile) int { return cmp.Compare(a.Start, b.Start) })
+	found = slices.Compact(found)
+	out := make([]process.MappedFile, len(found))
+	for i, m := range found {
+		out[i] = *m
+	}
+	return out
 }
 
 func (h *holder) empty() bool { return len(h.stacks) == 0 }
@@ -65,13 +123,17 @@ func (h *holder) retry(e *Engine) {
 			kept = append(kept, k)
 			continue
 		}
-		before := k.size()
+		before, list := k.size(), k.mappings
 		if e.complete(k) {
 			h.bytes -= before
+			h.release(list)
 			e.deliver(k)
 			continue
 		}
 		h.bytes += k.size() - before
+		if k.mappings == nil {
+			h.release(list)
+		}
 		kept = append(kept, k)
 	}
 	clear(h.stacks[len(kept):])
@@ -96,6 +158,7 @@ func (h *holder) finishOldest(e *Engine) {
 	h.stacks[0] = nil
 	h.stacks = h.stacks[1:]
 	h.bytes -= k.size()
+	h.release(k.mappings)
 	k.giveUp()
 	e.deliver(k)
 }

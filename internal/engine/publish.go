@@ -49,7 +49,7 @@ func (e *Engine) publishProcess(st *processState) bool {
 	}
 	st.dropUses()
 	mappings := e.mapped[:0]
-	now := snapshot{mappings: p.Mappings(), version: p.Version, from: e.clock.monotonic()}
+	now := snapshot{mappings: p.Mappings(), version: p.Version}
 	st.noteUnsteady(now.mappings, e.ticks)
 	e.findOwnText(st, now.mappings)
 	for i := range now.mappings {
@@ -59,12 +59,15 @@ func (e *Engine) publishProcess(st *processState) bool {
 	if before := e.published[st.id.PID]; before != nil && before != st {
 		before.dropUses() // an earlier incarnation, whose entry this one takes
 	}
+	now.from = e.clock.monotonic()
 	err := e.kernel.Processes.Put(st.id, mappings)
+	now.sure = e.clock.monotonic()
 	if err == nil {
 		e.published[st.id.PID] = st
-		st.told = [2]snapshot{now, st.told[0]}
+		st.tell(now)
 		return true
 	}
+	st.tell(snapshot{from: now.from, sure: now.sure})
 	delete(e.published, st.id.PID) // Put has removed what there was
 	st.dropUses()
 	st.retryPoll = e.polls + retryPolls
@@ -144,6 +147,8 @@ func (e *Engine) unpublish(st *processState) {
 	}
 	delete(e.published, st.id.PID)
 	st.retryPoll = e.polls + retryPolls
+	from := e.clock.monotonic()
+	defer func() { st.tell(snapshot{from: from, sure: e.clock.monotonic()}) }()
 	if err := e.kernel.Processes.Delete(st.id.PID); err != nil {
 		e.log.Debug("making BPF forget a process", zap.Error(err))
 	}

@@ -217,7 +217,7 @@ type processState struct {
 	resource *profile.Resource
 
 	uses        []*executable // whose tables BPF was told of
-	told        [2]snapshot   // the mappings that BPF was told of, now and before
+	told        [2]snapshot   // what BPF was told, now and before
 	unsteady    []unsteady    // where files take each other's place
 	biases      biases        // of files whose segments share pages
 	ownTexts    []ownText     // memory that may be a file's code, and was looked at

@@ -2,16 +2,18 @@ package engine
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// snapshot is what BPF knows of a process's mappings, from a time on (CLOCK_MONOTONIC, ns).
+// snapshot is what BPF was told of a process's mappings. Times are CLOCK_MONOTONIC, ns.
 type snapshot struct {
 	mappings []process.MappedFile
-	version  uint64
-	from     uint64
+	version  uint64 // of these; 0 if it was made to forget them
+	from     uint64 // it may have known them from then on
+	sure     uint64 // and surely did from then on
 }
 
 // unsteady is a range of a process's memory where one file took another one's place.
@@ -24,6 +26,8 @@ const (
 	// unsteadyTicks is how long BPF is not asked to walk through such a range: a place that files take turns in is walked
 	// in user space, which knows what was there at the time.
 	unsteadyTicks = 4
+	// toldFor is how long it is remembered what BPF was told before, in ns: samples that were taken by then have arrived.
+	toldFor = 10e9
 	// maxUnsteady bounds the ranges of a process; the one that was steady for longest goes first.
 	maxUnsteady = 64
 )
@@ -59,27 +63,76 @@ func (e *Engine) checkWalk(k *stack) {
 	if len(k.user) == 0 || k.mappings == nil {
 		return
 	}
-	told := &k.state.told[0]
-	if k.time < told.from {
-		told = &k.state.told[1]
-	}
-	if told.version == k.version {
-		return
-	}
-	for i, f := range k.user {
-		was, ok := process.FindMapping(told.mappings, f.LookupAddr())
-		if !ok || was.File == nil {
-			continue // memory has no rules that could be wrong; what was guessed says so
-		}
-		is, ok := k.find(f.LookupAddr())
-		if !ok || is.SamePlace(was) {
+	stale, n := (*process.MappedFile)(nil), len(k.user)
+	for _, told := range k.state.walkedBy(k.time) {
+		if told.version == k.version {
 			continue
 		}
-		k.state.addUnsteady(is, e.ticks)
-		e.markDirty(k.state)
-		k.user, k.stop, k.line, k.resumable = k.user[:i+1], unwind.StopStale, 0, false
-		return
+		for i, f := range k.user[:n] {
+			was, ok := process.FindMapping(told.mappings, f.LookupAddr())
+			if !ok || was.File == nil {
+				continue // memory has no rules that could be wrong; what was guessed says so
+			}
+			if is, ok := k.find(f.LookupAddr()); ok && !is.SamePlace(was) {
+				stale, n = is, i+1
+				break
+			}
+		}
 	}
+	if stale != nil {
+		k.state.addUnsteady(stale, e.ticks)
+		e.markDirty(k.state)
+		k.user, k.stop, k.line, k.resumable = k.user[:n], unwind.StopStale, 0, false
+	}
+}
+
+// walkedBy returns what BPF may have walked by at a time: both, while it was being told. It is nothing if that was before what is
+// remembered.
+func (st *processState) walkedBy(time uint64) []snapshot {
+	now, before := &st.told[0], &st.told[1]
+	switch {
+	case time >= now.sure:
+		return st.told[:1]
+	case time >= now.from:
+		return st.told[:]
+	case time >= before.sure:
+		return st.told[1:]
+	}
+	return nil
+}
+
+// tell notes what BPF was told. To tell the same again changes nothing.
+func (st *processState) tell(now snapshot) {
+	if st.told[0].version != now.version {
+		st.told = [2]snapshot{now, st.told[0]}
+	}
+}
+
+// toldBytes is what lists of mappings take that are kept since BPF was told of them, and that the processes have no more.
+func (e *Engine) toldBytes() (n uint64) {
+	var seen map[*process.MappedFile]bool // processes share lists
+	for _, st := range e.states {
+		for i := range st.told {
+			t := &st.told[i]
+			if len(t.mappings) == 0 || t.version == st.p.Version {
+				continue
+			}
+			if seen == nil {
+				seen = map[*process.MappedFile]bool{}
+			}
+			if at := unsafe.SliceData(t.mappings); !seen[at] {
+				seen[at] = true
+				n += listBytes(t.mappings)
+			}
+		}
+		n += uint64(st.biases.count) * biasBytes
+	}
+	return n
+}
+
+// listBytes is what a list of mappings takes.
+func listBytes(list []process.MappedFile) uint64 {
+	return uint64(cap(list)) * uint64(unsafe.Sizeof(process.MappedFile{}))
 }
 
 // noteUnsteady notes where the mappings that BPF is about to be told of have other files than those that it knows.
@@ -119,9 +172,16 @@ func (st *processState) isUnsteady(m *process.MappedFile) bool {
 	return false
 }
 
-// steady forgets ranges in which nothing was replaced for a while, at a tick's end.
+// steady forgets ranges in which nothing was replaced for a while, and what BPF was told long ago, at a tick's end.
 func (e *Engine) steady() {
+	now := e.clock.monotonic()
 	for _, st := range e.states {
+		if st.told[0].sure+toldFor < now {
+			st.told[1] = snapshot{from: st.told[0].from, sure: st.told[0].from}
+		}
+		if !sameList(st.biases.list, st.told[0].mappings) {
+			st.biases = biases{}
+		}
 		n := len(st.unsteady)
 		if n == 0 {
 			continue

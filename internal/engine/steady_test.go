@@ -38,9 +38,9 @@ func (s *swapped) mapsFrom(time uint64, at unwind.Addr, offset unwind.FileOffset
 
 // tell does what publishing does, but for BPF.
 func (s *swapped) tell(time uint64) {
-	now := snapshot{mappings: s.st.p.Mappings(), version: s.st.p.Version, from: time}
+	now := snapshot{mappings: s.st.p.Mappings(), version: s.st.p.Version, from: time, sure: time + 5}
 	s.st.noteUnsteady(now.mappings, s.ticks)
-	s.st.told = [2]snapshot{now, s.st.told[0]}
+	s.st.tell(now)
 }
 
 func (s *swapped) sample(time uint64, addrs ...uint64) *stack {
@@ -82,8 +82,19 @@ func TestWalkByOldMappings(t *testing.T) {
 	if k := s.sample(79, shared); k.stop != unwind.StopStale {
 		t.Errorf("a sample from before: %v", k.stop)
 	}
-	if k := s.sample(81, shared); k.stop != unwind.StopRoot {
+	if k := s.sample(84, shared); k.stop != unwind.StopStale {
+		t.Errorf("a sample from the time when BPF was told: %v", k.stop)
+	}
+	if k := s.sample(85, shared); k.stop != unwind.StopRoot {
 		t.Errorf("a sample from after: %v", k.stop)
+	}
+	s.tell(90) // the same
+	if k := s.sample(87, shared); k.stop != unwind.StopRoot {
+		t.Errorf("told again what it knew: %v", k.stop)
+	}
+	// Of what BPF was told before that nothing is known.
+	if k := s.sample(34, shared); k.stop != unwind.StopRoot {
+		t.Errorf("a sample from before what is known: %v", k.stop)
 	}
 	for range unsteadyTicks + 1 {
 		s.steady()
