@@ -2,6 +2,7 @@ package process
 
 import (
 	"math"
+	"sort"
 	"strings"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -236,15 +237,20 @@ func (t *Table) mmap(e *Event) {
 		t.stats.UnknownPID++
 		return
 	}
-	if e.Time <= p.mapsTime || e.Map.Start >= e.Map.End {
-		return // the read of /proc has seen it
+	if e.Map.Start >= e.Map.End {
+		return
+	}
+	if e.Time <= p.mapsTime {
+		p.doubt(e) // the read of /proc has seen it
+		return
 	}
 	p.add(t.mapped(&e.Map, p.PID, e.Time))
 }
 
 // HoldsCode tells that the anonymous memory m, as Mappings of p had it, holds the code of a file from offset on, which was mapped
 // around it: from now on it counts as mapped from there. What is mapped over it later hides it as it would have hidden the
-// memory. It returns false if p has something else there by now.
+// memory; a read of /proc that finds anonymous memory at just that place changes nothing, unless events were lost. It returns false
+// if p has something else there by now.
 func (t *Table) HoldsCode(p *Process, m *MappedFile, file *File, offset unwind.FileOffset) bool {
 	if p.state == Removed {
 		return false
@@ -254,10 +260,48 @@ func (t *Table) HoldsCode(p *Process, m *MappedFile, file *File, offset unwind.F
 		return false
 	}
 	n := *is
-	n.File, n.Offset, n.Name = file, offset, ""
+	n.File, n.Offset, n.Name = file, offset, copiedText
 	t.files.retain(file)
 	p.add(n)
 	return true
+}
+
+// keepMemory takes over what was known of anonymous memory that a read of /proc has found where it was: since when it is there, and
+// that it holds code of a file. If events were lost, it may be other memory, or hold something else.
+func (t *Table) keepMemory(p *Process, read *MappedFile) {
+	if read.File != nil || p.maps != MapsKnown || p.lostEpoch != p.readEpoch {
+		return
+	}
+	was, ok := p.list.find(read.Start)
+	if !ok || !was.memory() || was.Start != read.Start || was.End != read.End || was.Time > read.Time {
+		return
+	}
+	read.Time = was.Time
+	if was.File != nil {
+		read.File, read.Offset, read.Name = was.File, was.Offset, was.Name
+		t.files.retain(was.File)
+	}
+}
+
+// doubt takes an event that a read of /proc has seen. Memory that was there before the event, and that the read has found unchanged,
+// may hold something else since: what is known of it holds no more.
+func (p *Process) doubt(e *Event) {
+	p.flush()
+	list := p.list.m
+	first := sort.Search(len(list), func(i int) bool { return list[i].End > e.Map.Start })
+	for _, m := range list[first:] {
+		if m.Start >= e.Map.End {
+			return
+		}
+		if !m.memory() || m.Time >= e.Time {
+			continue
+		}
+		if m.File != nil {
+			m.File, m.Offset, m.Name = nil, 0, ""
+		}
+		m.Time = e.Time
+		p.add(m)
+	}
 }
 
 // mapped makes a mapping that holds a reference on its file.
@@ -293,7 +337,8 @@ func (t *Table) ReadStarted(p *Process) {
 }
 
 // SetMaps takes the executable mappings of p as read from /proc after readTime (CLOCK_MONOTONIC, ns). Events since
-// readTime, whether they came already or will come, are laid over them; older ones are forgotten. start is the
+// readTime, whether they came already or will come, are laid over them; older ones are forgotten, but for what they told of
+// anonymous memory that is still there. start is the
 // process's start time as read along with the maps (ns of CLOCK_BOOTTIME, to the clock tick), 0 if unknown: it tells
 // whether the pid still stood for p. It returns false if it did not.
 func (t *Table) SetMaps(p *Process, read []MmapInfo, readTime, start uint64) bool {
@@ -310,6 +355,7 @@ func (t *Table) SetMaps(p *Process, read []MmapInfo, readTime, start uint64) boo
 	for i := range read {
 		if read[i].Start < read[i].End {
 			layers = append(layers, t.mapped(&read[i], p.PID, readTime))
+			t.keepMemory(p, &layers[len(layers)-1])
 		}
 	}
 	acquired := len(layers)

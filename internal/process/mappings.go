@@ -17,6 +17,12 @@ type MappedFile struct {
 	Time uint64 // of the event or the read of /proc that told of it, CLOCK_MONOTONIC ns
 }
 
+// copiedText is the Name of anonymous memory that holds what its File has there, see Table.HoldsCode. Other files have none.
+const copiedText = "[copied text]"
+
+// memory tells whether it is anonymous memory, though it may hold a file's code.
+func (m *MappedFile) memory() bool { return m.File == nil || m.Name == copiedText }
+
 const mappedFileBytes = uint64(unsafe.Sizeof(MappedFile{}))
 
 // part returns the piece of m from start to end.
