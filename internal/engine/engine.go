@@ -68,6 +68,7 @@ type Engine struct {
 	lines   lineFinder
 	fetches *fetches
 	jit     jitter
+	texts   textFinder
 	kernelNames
 	giver   giver
 	builder *profile.Builder
@@ -206,6 +207,7 @@ func (e *Engine) open() (err error) {
 	e.symbols = newSymbolizer()
 	e.lines = newLineFinder()
 	e.jit = newJitter()
+	e.texts = newTextFinder()
 	if e.fetches, err = newFetches(e.cfg.Debuginfod); err != nil {
 		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -31,6 +32,7 @@ func (e *Engine) publishDirty() {
 		delete(e.dirty, st)
 		e.publishProcess(st)
 	}
+	e.startTextJobs(time.Now())
 }
 
 // retryPolls is how many polls pass before a process that BPF had no room for is tried again: longer than what was freed

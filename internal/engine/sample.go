@@ -220,7 +220,7 @@ type processState struct {
 	told        [2]snapshot   // what BPF was told, now and before
 	unsteady    []unsteady    // where files take each other's place
 	biases      biases        // of files whose segments share pages
-	ownTexts    []ownText     // memory that may be a file's code, and was looked at
+	ownTexts    []*ownText    // memory that may be a file's code, and was looked at
 	retryPoll   uint64        // no try to tell BPF of it before
 	cgroup      uint64        // its id, when it was sampled first
 	jit         *jitCode      // code of no ELF file; nil if none was sampled

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -19,7 +21,8 @@ var ErrNotText = errors.New("not the code of the file")
 
 // SameText compares memory of a process, all of it, with a file from offset on. The error is nil if the memory is private and
 // executable and cannot be written to, and holds what the file holds. While that is so nobody can change it but by making it
-// writable, and executable again after that. It may hang like all reads of a target's memory.
+// writable, and executable again after that. It may hang like all reads of a target's memory. Errors other than ErrNotText
+// and ErrGone say nothing of the memory.
 func (fs *FS) SameText(ctx context.Context, pid uint32, start, end unwind.Addr, file io.ReaderAt, offset unwind.FileOffset) error {
 	if start >= end || end-start > MaxOwnText {
 		return fmt.Errorf("comparing %d bytes of process %d: %w", end-start, pid, ErrNotText)
@@ -39,9 +42,11 @@ func (fs *FS) SameText(ctx context.Context, pid uint32, start, end unwind.Addr, 
 			return fmt.Errorf("comparing memory of process %d: %w", pid, err)
 		}
 		if _, err := mem.ReadAt(is[:n], int64(uint64(start)+at)); err != nil {
-			return fmt.Errorf("reading memory of process %d: %w", pid, gone(err))
+			return fmt.Errorf("reading memory of process %d: %w", pid, lost(err))
 		}
-		if _, err := file.ReadAt(want[:n], int64(uint64(offset)+at)); err != nil {
+		if _, err := file.ReadAt(want[:n], int64(uint64(offset)+at)); errors.Is(err, io.EOF) {
+			return fmt.Errorf("comparing memory of process %d with the end of the file: %w", pid, ErrNotText)
+		} else if err != nil {
 			return fmt.Errorf("reading the file that process %d has mapped: %w", pid, err)
 		}
 		if !bytes.Equal(is[:n], want[:n]) {
@@ -52,6 +57,18 @@ func (fs *FS) SameText(ctx context.Context, pid uint32, start, end unwind.Addr, 
 	// It was not writable all the time, if nobody made it so meanwhile; who did had to make it executable again, which the
 	// kernel tells of.
 	return fs.onlyExecutable(pid, start, end)
+}
+
+// lost tells apart why memory cannot be read: at its end the process has none (0 bytes, which Go calls EOF), and what it has unmapped
+// cannot be read (EIO). mem_rw() in fs/proc/base.c of Linux 6.1.
+func lost(err error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w (%w)", ErrGone, err)
+	case errors.Is(err, unix.EIO):
+		return fmt.Errorf("%w (%w)", ErrNotText, err)
+	}
+	return gone(err)
 }
 
 // onlyExecutable fails unless all of the range is anonymous memory that is readable, executable and private, and not writable.

@@ -60,6 +60,11 @@ func TestSameText(t *testing.T) {
 	if err := same(start+4096, start+8192); !errors.Is(err, ErrNotText) {
 		t.Errorf("from another place in the file: %v", err)
 	}
+	protect(unix.PROT_READ | unix.PROT_EXEC)
+	short := bytes.NewReader(text[:size-1])
+	if err := fs.SameText(context.Background(), pid, start, start+size, short, 0); !errors.Is(err, ErrNotText) {
+		t.Errorf("more than the file has: %v", err)
+	}
 	protect(unix.PROT_READ | unix.PROT_WRITE)
 	mem[size-1]++
 	if protect(unix.PROT_READ | unix.PROT_EXEC); !errors.Is(same(start, start+size), ErrNotText) {
