@@ -108,22 +108,26 @@ func (st *processState) tell(now snapshot) {
 	}
 }
 
-// toldBytes is what lists of mappings take that are kept since BPF was told of them, and that the processes have no more.
+// toldBytes is what lists of mappings take that are kept although the processes have others by now, and what was counted in them.
 func (e *Engine) toldBytes() (n uint64) {
 	var seen map[*process.MappedFile]bool // processes share lists
+	add := func(list []process.MappedFile) {
+		if seen == nil {
+			seen = map[*process.MappedFile]bool{}
+		}
+		if at := unsafe.SliceData(list); !seen[at] {
+			seen[at] = true
+			n += listBytes(list)
+		}
+	}
 	for _, st := range e.states {
-		for i := range st.told {
-			t := &st.told[i]
-			if len(t.mappings) == 0 || t.version == st.p.Version {
-				continue
+		for _, told := range st.told {
+			if len(told.mappings) > 0 && told.version != st.p.Version {
+				add(told.mappings)
 			}
-			if seen == nil {
-				seen = map[*process.MappedFile]bool{}
-			}
-			if at := unsafe.SliceData(t.mappings); !seen[at] {
-				seen[at] = true
-				n += listBytes(t.mappings)
-			}
+		}
+		if b := &st.biases; len(b.list) > 0 && !sameList(b.list, st.told[0].mappings) {
+			add(b.list)
 		}
 		n += uint64(st.biases.count) * biasBytes
 	}
