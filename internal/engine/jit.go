@@ -29,7 +29,12 @@ const (
 	// Of a core's time names of JIT code take no more than this part, beyond what the first look at a large file takes.
 	jitCPUShare = 0.01
 	jitCredit   = 10 * time.Second // that may be used at once
-	jitDebt     = 2 * time.Second  // that one look may leave behind, at most
+	jitDebt     = 2 * time.Second  // that looks may leave behind, at most
+	// What one process says takes no more than half of that, so that the others are looked at however much it says.
+	jitProcessShare  = jitCPUShare / 2
+	jitProcessCredit = time.Second // that may be used at once
+	// jitLookTime is after how much CPU time a look reads no further; the next goes on.
+	jitLookTime = 100 * time.Millisecond
 	// jitAddresses bounds the addresses that are known of one process.
 	jitAddresses = 1 << 15
 	// jitMappings bounds the names of memory of one process; a process may make up as many as it likes.
@@ -50,9 +55,10 @@ type jitCode struct {
 	running  bool
 	looked   time.Time // when the last job ended
 	pause    time.Duration
-	failed   string // what was wrong at the last look
-	lines    int    // bytes of lines in known
-	bytes    int    // in jitter's sum
+	cpu      allowance // its own, beside that of all
+	failed   string    // what was wrong at the last look
+	lines    int       // bytes of lines in known
+	bytes    int       // in jitter's sum
 	gone     bool
 }
 
@@ -76,7 +82,9 @@ func newJitter() jitter {
 }
 
 func newJITCode(st *processState) *jitCode {
-	c := &jitCode{st: st, mappings: map[memory]*profile.Mapping{}}
+	c := &jitCode{
+		st: st, mappings: map[memory]*profile.Mapping{}, cpu: newAllowance(jitProcessShare, jitProcessCredit, jitProcessCredit),
+	}
 	gone := func(_ unwind.Addr, s *symbolized) { c.lines -= textBytes(s.lines) }
 	var err error
 	if c.known, err = simplelru.NewLRU(jitAddresses, gone); err != nil {
@@ -188,7 +196,7 @@ func (e *Engine) startJITJobs(now time.Time, report bool) {
 		switch {
 		case c.gone:
 			c.queued = false
-		case !c.due(now, report) || !e.jit.cpu.some(now):
+		case !c.due(now, report) || !c.cpu.some(now) || !e.jit.cpu.some(now):
 			waiting = append(waiting, c)
 		default:
 			c.queued = false
@@ -229,7 +237,7 @@ func (e *Engine) startJITJob(c *jitCode) {
 	e.jobs.submit(about, jitTimeout, func(ctx context.Context) (any, error) { return r.read(ctx) },
 		func(v any, err error) {
 			c.running, c.looked = false, time.Now()
-			e.jit.cpu.spend(r.cpu.soFar())
+			e.jit.spend(c, r.cpu.soFar())
 			e.symbols.answered++
 			if len(c.wanted) > 0 {
 				e.jit.enqueue(c)
@@ -246,6 +254,12 @@ func (e *Engine) startJITJob(c *jitCode) {
 			}
 			e.jitFound(c, v.(*jitResult))
 		})
+}
+
+// spend charges a look to the process that it was at, and to all.
+func (j *jitter) spend(c *jitCode, used time.Duration) {
+	c.cpu.spend(used)
+	j.cpu.spend(used)
 }
 
 // again sets the pause before the next look: longer and longer if there is nothing.

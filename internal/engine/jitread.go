@@ -133,7 +133,7 @@ func (r *jitReader) readDump(ctx context.Context, n *jitNames) (changed bool, er
 		n.dump = jitdump.New(r.limit, uint32(machine))
 	}
 	before := n.dump.Stats()
-	err = update(ctx, f, n.dump)
+	err = r.update(ctx, f, n.dump)
 	return n.dump.Stats() != before, err
 }
 
@@ -146,19 +146,18 @@ func (r *jitReader) readMap(ctx context.Context, n *jitNames) (changed bool, err
 		n.perfMap = perfmap.New(r.limit)
 	}
 	before := n.perfMap.Stats()
-	err = update(ctx, f, n.perfMap)
+	err = r.update(ctx, f, n.perfMap)
 	return n.perfMap.Stats() != before, err
 }
 
-// jitUpdates is how many parts of a file one look reads, 4 MiB each; the next look goes on. Who writes files without end pays for
-// it with a part of what names may take, and does not keep others waiting.
+// jitUpdates is how many parts of a file one look reads at most, 4 MiB each, as long as there is time to; the next look goes on.
 const jitUpdates = 16
 
 // update reads what was appended, and closes the file.
-func update(ctx context.Context, f *os.File, u updater) error {
+func (r *jitReader) update(ctx context.Context, f *os.File, u updater) error {
 	id, err := identify(f)
 	more := err == nil
-	for n := 0; more && n < jitUpdates && ctx.Err() == nil; n++ {
+	for n := 0; more && n < jitUpdates && r.cpu.soFar() < jitLookTime && ctx.Err() == nil; n++ {
 		more, err = u.Update(f, id)
 	}
 	return errors.Join(err, f.Close())
