@@ -121,6 +121,9 @@ func (e *Engine) dropKernelLines() {
 	for _, o := range e.kernelByMapping {
 		o.payload.symbols.lru.Purge()
 		e.forgetDebug(o.payload)
+		if d := o.payload.debug; !d.running {
+			d.strings, d.kept = &symbolize.Strings{}, 0
+		}
 	}
 }
 
@@ -166,6 +169,8 @@ func (e *Engine) kernelLines(dst []unwind.Line, l *profile.Location) []unwind.Li
 	switch {
 	case !ok:
 		return dst
+	case l.Mapping == nil && s.Module == bpfModule && e.programsStale:
+		return dst // it may be another program by now
 	case l.Mapping == nil:
 		l.Mapping = e.kernelObject(s.Module).mapping
 	case o == nil || o.module != s.Module || !o.gone.IsZero() && s.Module != "":

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -88,7 +89,11 @@ func (k *fakeKernel) compile(prefix string, base uint64) {
 	k.t.Helper()
 	k.write(prefix+".c", strings.ReplaceAll(kernelProgram, "PREFIX", prefix))
 	k.write(prefix+".ld", fmt.Sprintf(kernelLayout, base-0x1000, base, base+0x140000))
-	k.run("gcc", "-g", "-O2", "-ffreestanding", "-fno-pic", "-mcmodel=kernel", "-c", "-o", prefix+".o", prefix+".c")
+	gcc := []string{"gcc", "-g", "-O2", "-ffreestanding", "-fno-pic", "-c", "-o", prefix + ".o", prefix + ".c"}
+	if runtime.GOARCH == "amd64" {
+		gcc = append(gcc, "-mcmodel=kernel") // elsewhere code reaches any address near it
+	}
+	k.run(gcc...)
 	k.run("ld", "-r", "--build-id=sha1", "-o", prefix+".ko", prefix+".o")
 	k.run("ld", "--build-id=0x"+k.buildID(prefix+".ko"), "-T", prefix+".ld", "-o", prefix, prefix+".o")
 }
@@ -441,8 +446,17 @@ func TestKernelBytes(t *testing.T) {
 	if n := e.kernelBytes(); n < none+kernelAddresses*entryBytes {
 		t.Errorf("%d bytes, %d of them without", n, none)
 	}
+	if err := o.payload.debug.strings.Keep([]unwind.Line{{Function: unwind.Function{Name: "work", File: "core.c"}}}); err != nil {
+		t.Fatal(err)
+	}
+	o.payload.debug.kept = o.payload.debug.strings.Bytes()
+	o.payload.debug.running = true
+	if e.dropKernelLines(); o.payload.debug.kept == 0 {
+		t.Error("the names that a job has are gone")
+	}
+	o.payload.debug.running = false
 	e.dropKernelLines()
-	if n := o.payload.symbols.size(); n != 0 {
+	if n := o.payload.bytes(); n != 0 || o.payload.debug.strings.Bytes() != 0 {
 		t.Errorf("%d bytes are left", n)
 	}
 	if got := k.chain(profile.Location{Type: profile.FrameKernel, Mapping: o.mapping, Address: begin}); !strings.HasPrefix(got, "core_work; ") {

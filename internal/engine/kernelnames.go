@@ -52,11 +52,18 @@ type kernelNames struct {
 	kernelReading bool
 	kernelHidden  bool
 
-	programs      ebpf.Programs
+	programs      programs
 	programsPoll  uint64 // when they were looked at
 	programsStale bool   // some were loaded since the symbols were read: they may lie where others did
+	programsLater bool   // some were loaded since the reading began that is under way
 	loadedModules loadedModules
 	files         kernelFiles
+}
+
+// programs tells of BPF programs that were loaded: see ebpf.Programs.
+type programs interface {
+	New() bool
+	Hidden() bool
 }
 
 // kernelFiles are where the kernel says what it is made of.
@@ -82,6 +89,7 @@ func (e *Engine) openKernelNames(files kernelFiles) {
 		kernelObjects:   map[string]*kernelObject{},
 		kernelByMapping: map[*profile.Mapping]*kernelObject{},
 		kernelMissed:    map[uint64]struct{}{},
+		programs:        &ebpf.Programs{},
 		loadedModules:   loadedModules{path: files.modules},
 		kernelCPU:       newAllowance(kernelShare, kernelCredit, kernelCredit),
 	}
@@ -95,8 +103,8 @@ func (e *Engine) readKernelSymbols() {
 		return
 	}
 	e.kernelReading = true
-	e.kernelMisses, e.kernelChanged = false, false
-	e.programs.New() // those are read
+	e.followPrograms() // those are read
+	e.kernelMisses, e.kernelChanged, e.programsLater = false, false, false
 	e.symbols.asked++
 	old, files, cpu := e.kallsyms, e.files, &cpuTime{}
 	e.jobs.submit(aboutSelf(kernelSerial, "kernel symbols"), kernelTimeout,
@@ -129,7 +137,7 @@ func (e *Engine) readKernelSymbols() {
 			r := v.(kernelRead)
 			e.kallsyms = r.table
 			e.kernelIs(r.info, now)
-			e.programsStale = false
+			e.programsStale = e.programsLater
 			clear(e.kernelMissed)
 			if old == nil {
 				e.giver.made(kernelGarbage)
@@ -229,7 +237,7 @@ func (e *Engine) followKernel(now time.Time) {
 // their turn.
 func (e *Engine) followPrograms() {
 	if e.programs.New() {
-		e.programsStale, e.kernelMisses = true, true
+		e.programsStale, e.programsLater, e.kernelMisses = true, true, true
 	}
 }
 
@@ -300,8 +308,13 @@ func (e *Engine) kernelLocation(addr uint64) profile.Location {
 		}
 		return l
 	}
-	if module == bpfModule && !e.knowsPrograms() {
-		return l // the report knows
+	if module == bpfModule {
+		if !e.knowsPrograms() {
+			return l // the report knows
+		}
+		if e.programs.Hidden() {
+			e.kernelMisses = true // it may be another program by now
+		}
 	}
 	o := e.kernelObject(module)
 	l.Mapping = o.mapping
