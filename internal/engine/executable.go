@@ -135,14 +135,21 @@ func (e *Engine) load(x *process.Executable[*executable]) {
 	}
 	e.jobs.submit(aboutOpening(x.Serial, x.File), loadTimeout,
 		func(ctx context.Context) (any, error) { return l.load(ctx) },
-		func(v any, err error) {
-			e.held.wake(x.File)
-			if err != nil {
-				e.loadFailed(x, err)
-				return
-			}
-			e.loaded(x, v.(*loaded))
-		})
+		func(v any, err error) { e.opened(x, v, err) })
+}
+
+// opened is the end of load's job.
+func (e *Engine) opened(x *process.Executable[*executable], v any, err error) {
+	e.held.wake(x.File)
+	switch {
+	case err == nil:
+		e.loaded(x, v.(*loaded))
+	case ready(x) && x.Payload.file.open() && !errors.Is(err, errRewritten):
+		e.executables.FailCheck(x) // it serves as before
+		e.log.Debug("looking at an executable again", zap.String("file", x.File.Path), zap.Error(err))
+	default:
+		e.loadFailed(x, err)
+	}
 }
 
 func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
@@ -177,9 +184,12 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	e.mappingsOf(n.File)
 }
 
-// reopened takes the file of an executable that is what it was. It is needed if the one before was closed.
+// reopened takes the file of an executable that is what it was. It is needed if the one before was closed, and kept if there may be
+// one more open file or something is going to be read of it.
 func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
-	if !closed(x) {
+	wanted := e.executables.TakeWanted(x)
+	wanted = wanted || x.Payload.busy() || x.Payload.waits()
+	if !closed(x) || len(e.withFile) >= e.maxFiles && !wanted {
 		e.closer.close(deviceOf(x.File.ID), l)
 		return
 	}
@@ -314,6 +324,9 @@ type loader struct {
 	builds     *builds
 }
 
+// errRewritten: the file of an executable has other contents by now, and those cannot be read.
+var errRewritten = errors.New("the file was rewritten")
+
 func (l *loader) load(ctx context.Context) (*loaded, error) {
 	if l.vdso {
 		return l.loadVDSO()
@@ -338,6 +351,9 @@ func (l *loader) load(ctx context.Context) (*loaded, error) {
 	out, err := l.build(ctx, file, st.Size)
 	if err != nil {
 		f.Close()
+		if l.known != nil {
+			err = fmt.Errorf("%w: %w", errRewritten, err)
+		}
 		return nil, err
 	}
 	out.identity, out.executable.file = id, file

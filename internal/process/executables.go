@@ -49,6 +49,9 @@ type Executable[T any] struct {
 	checkTick  uint64 // tick of the last successful opening
 	retryTick  uint64 // no opening before it
 	failures   uint8
+	laterTick  uint64 // no check before it
+	unchecked  uint8  // checks in a row that failed
+	wanted     bool   // its file was closed, and is to be open again
 	err        error
 	permanent  bool
 	replaced   bool
@@ -153,8 +156,8 @@ func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 		}
 	}
 	e := f.owner.(*Executable[T])
-	if f.seen(m, pid) && e.state == Failed && !e.permanent {
-		e.retryTick = min(e.retryTick, x.tick+1)
+	if f.seen(m, pid) && !e.permanent {
+		e.retryTick, e.laterTick = min(e.retryTick, x.tick+1), min(e.laterTick, x.tick+1)
 	}
 	if e.state == Ready && e.checkTick != x.tick && !f.VDSO() {
 		e.doubt = true
@@ -268,7 +271,7 @@ func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
 		}
 		e.state = Opening
 	case Ready:
-		if !e.recheck || x.tick < e.retryTick {
+		if !e.recheck || x.tick < max(e.retryTick, e.laterTick) {
 			return false
 		}
 	case Opening:
@@ -279,9 +282,10 @@ func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
 }
 
 // StartChecking tells whether e, which is ready and was sampled, should be opened to see whether it was rewritten in place since
-// somebody else mapped it, and if so notes that it is being opened; Opened or Fail follows. Within a tick it is not asked again.
+// somebody else mapped it, and if so notes that it is being opened; Opened, Fail or FailCheck follows. Within a tick it is not
+// asked again.
 func (x *Executables[T]) StartChecking(e *Executable[T]) bool {
-	if e.state != Ready || !e.doubt || e.checking || e.replaced || x.tick < e.retryTick {
+	if e.state != Ready || !e.doubt || e.checking || e.replaced || x.tick < e.laterTick {
 		return false
 	}
 	e.checking = true
@@ -293,7 +297,7 @@ func (x *Executables[T]) StartChecking(e *Executable[T]) bool {
 // comes with SetPayload.
 func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
 	e.checking, e.recheck, e.doubt = false, false, false
-	e.failures, e.err = 0, nil
+	e.failures, e.unchecked, e.err = 0, 0, nil
 	e.checkTick = x.tick
 	x.stats.Opened++
 	if e.replaced {
@@ -354,7 +358,7 @@ func (x *Executables[T]) SetBytes(e *Executable[T], bytes uint64) {
 // executable that was ready stays so.
 func (x *Executables[T]) Fail(e *Executable[T], err error, permanent bool) {
 	x.stats.OpenFailures++
-	e.checking = false
+	e.checking, e.wanted = false, false
 	e.err = err
 	e.retryTick = x.tick + 1<<e.failures
 	e.failures = min(e.failures+1, 6)
@@ -362,6 +366,15 @@ func (x *Executables[T]) Fail(e *Executable[T], err error, permanent bool) {
 		return
 	}
 	e.state, e.permanent = Failed, permanent
+}
+
+// FailCheck tells that it could not be found out whether the file of e, which is ready and open, is what it was: most often the
+// processes through which it can be opened are gone. What is known of it stays. It is tried again as after Fail, but nothing else
+// waits for that.
+func (x *Executables[T]) FailCheck(e *Executable[T]) {
+	e.checking, e.wanted = false, false
+	e.laterTick = x.tick + 1<<e.unchecked
+	e.unchecked = min(e.unchecked+1, 6)
 }
 
 // Tick ends an interval.
@@ -416,7 +429,14 @@ func (x *Executables[T]) noteIdle(e *Executable[T]) {
 }
 
 // Reopen tells that e's file was closed (see TakeIdle) and is wanted again: StartOpening will say that it is to be opened.
-func (x *Executables[T]) Reopen(e *Executable[T]) { e.recheck = true }
+func (x *Executables[T]) Reopen(e *Executable[T]) { e.recheck, e.wanted, e.laterTick = true, true, 0 }
+
+// TakeWanted tells whether Reopen was called since it was asked last, and no opening has failed since.
+func (x *Executables[T]) TakeWanted(e *Executable[T]) bool {
+	wanted := e.wanted
+	e.wanted = false
+	return wanted
+}
 
 // evictUnused forgets the file that was unused longest.
 func (x *Executables[T]) evictUnused() {

@@ -218,6 +218,46 @@ func TestWrittenWhileMapped(t *testing.T) {
 	}
 }
 
+// TestFailedChecks: what cannot be looked at again stays as it is, and is tried less and less often, but at once by another way or if
+// its file is wanted.
+func TestFailedChecks(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	m := mapping(1, 1, "/lib/a.so")
+	e := x.Of(x.Acquire(m, 1))
+	x.StartOpening(e)
+	x.Opened(e, Identity{Size: 1})
+	x.SetPayload(e, 1, 10)
+	tries := 0
+	for range 200 {
+		x.Tick()
+		if x.Acquire(m, 1); x.StartChecking(e) {
+			tries++
+			x.FailCheck(e)
+		}
+	}
+	if tries < 6 || tries > 9 || e.State() != Ready || e.Err() != nil || x.Stats().OpenFailures != 0 {
+		t.Errorf("%d tries in 200 ticks; state %d, %v", tries, e.State(), e.Err())
+	}
+	if x.TakeWanted(e) {
+		t.Error("nobody wants its file")
+	}
+	x.Reopen(e)
+	if !x.StartOpening(e) {
+		t.Error("its file is wanted")
+	}
+	if x.Opened(e, Identity{Size: 1}); !x.TakeWanted(e) || x.TakeWanted(e) {
+		t.Error("it was wanted, once")
+	}
+	for range 8 {
+		x.FailCheck(e)
+	}
+	x.Acquire(m, 2)
+	x.Tick()
+	if x.Acquire(m, 2); !x.StartChecking(e) {
+		t.Error("another process is another way to open it")
+	}
+}
+
 func TestEvict(t *testing.T) {
 	x := NewExecutables[int](ExecutablesOptions{MaxUnused: 50})
 	var files []*File
