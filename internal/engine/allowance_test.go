@@ -55,23 +55,33 @@ func TestCPUTime(t *testing.T) {
 func TestLineFinder(t *testing.T) {
 	l := newLineFinder()
 	now := time.Now()
-	r := &lineReader{submitted: now}
+	r := &lineReader{}
 	if !l.admits(now) {
 		t.Error("nothing may begin")
 	}
 	l.now = r
+	if l.admits(now) || l.admits(now.Add(2*linesPatience)) {
+		t.Error("two at a time, of which one has not begun")
+	}
+	r.started.Store(true)
+	now = now.Add(3 * linesPatience)
+	for range 5 { // with little of a CPU
+		r.cpu.used.Add(int64(time.Millisecond))
+		if now = now.Add(linesPatience); l.admits(now) {
+			t.Error("two at a time, of which one is at work")
+		}
+	}
 	if l.admits(now.Add(linesPatience - time.Second)) {
-		t.Error("two at a time")
+		t.Error("two at a time, of which one was at work a moment ago")
 	}
-	r.cpu.used.Store(int64(5 * time.Second))
-	if l.admits(now.Add(2 * linesPatience)) {
-		t.Error("two at a time, of which one is at work")
-	}
-	r.cpu.used.Store(0)
-	if !l.admits(now.Add(2 * linesPatience)) {
+	if now = now.Add(linesPatience + time.Second); !l.admits(now) {
 		t.Error("all wait for a file that hangs")
 	}
-	other := &lineReader{submitted: now}
+	r.cpu.used.Add(int64(time.Millisecond))
+	if l.admits(now) {
+		t.Error("two at a time, of which one hung for a while")
+	}
+	other := &lineReader{}
 	l.now = other
 	if l.ended(r); l.now != other {
 		t.Error("the end of one is taken for that of another")

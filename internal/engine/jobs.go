@@ -17,6 +17,7 @@ import (
 type jobKey struct {
 	pid        uint32 // a process
 	executable uint64 // or an executable's serial
+	lists      bool   // its functions, beside lines or names
 }
 
 // jobGroup is what hangs together: a file system, or a process.
@@ -40,7 +41,10 @@ type subject struct {
 	group jobGroup
 	what  string // in words
 	opens bool   // a file, which has to be closed again
-	lines bool   // in debug information
+	lines bool   // in debug information, or something else that takes long
+	// unbegun, if it is not nil, is called on the engine's goroutine if the job will never run: before its end is told, or instead of
+	// that at the engine's.
+	unbegun func()
 }
 
 // aboutProcesses is for the list of all processes.
@@ -69,6 +73,13 @@ func aboutFile(serial uint64, f *process.File, what string) subject {
 func aboutLines(serial uint64, f *process.File) subject {
 	s := aboutFile(serial, f, "debug information")
 	s.lines = true
+	return s
+}
+
+// aboutFunctions is for jobs that list the functions of a mapped file that is open.
+func aboutFunctions(serial uint64, f *process.File) subject {
+	s := aboutFile(serial, f, "functions")
+	s.lines, s.key.lists = true, true
 	return s
 }
 
@@ -128,7 +139,7 @@ func newJobs(log *zap.Logger, c *closer) *jobs {
 		closer:    c,
 		processes: queueOf(worker.Options{Workers: 2, Patience: procPatience}),
 		files:     queueOf(worker.Options{Workers: 4}),
-		lines:     queueOf(worker.Options{Workers: 2}),
+		lines:     queueOf(worker.Options{Workers: 3}), // two of a file system: a batch of lines, which may take long, and functions
 		hanging:   map[device]struct{}{},
 	}
 }
@@ -143,6 +154,7 @@ func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Co
 		q = j.processes
 	}
 	if about.opens && j.closer.hangs(about.group.device) {
+		about.neverRuns()
 		then(nil, errUnclosed)
 		return
 	}
@@ -151,6 +163,7 @@ func (j *jobs) submit(about subject, timeout time.Duration, work func(context.Co
 	})
 	if err != nil {
 		j.note(about, err)
+		about.neverRuns()
 		then(nil, err)
 		return
 	}
@@ -169,7 +182,19 @@ func (j *jobs) finish(q *queue, r jobResult) {
 	if p, ok := q.waiting[r.ID]; ok {
 		delete(q.waiting, r.ID)
 		j.note(p.subject, r.Err)
+		if neverRan(r) {
+			p.neverRuns()
+		}
 		p.then(r.Value, r.Err)
+	}
+}
+
+// neverRan tells whether a job ended before it began.
+func neverRan(r jobResult) bool { return r.Err != nil && r.Took == 0 }
+
+func (s subject) neverRuns() {
+	if s.unbegun != nil {
+		s.unbegun()
 	}
 }
 
@@ -241,6 +266,9 @@ func (j *jobs) close() {
 		for r := range q.results() {
 			if c, ok := r.Value.(io.Closer); ok {
 				j.closer.close(q.waiting[r.ID].group.device, c)
+			}
+			if neverRan(r) {
+				q.waiting[r.ID].neverRuns()
 			}
 		}
 	}

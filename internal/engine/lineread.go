@@ -108,21 +108,22 @@ type lineReader struct {
 	strings *symbolize.Strings
 	noData  bool // nothing is to be expected of .gnu_debugdata
 
-	submitted time.Time
-	started   atomic.Bool // what was open is its own now
-	cpu       cpuTime
+	started atomic.Bool // what was open is its own now
+	cpu     cpuTime
+	moved   time.Time     // when it was last seen to do something
+	used    time.Duration // up to then
 }
 
-const (
-	// linesPatience is how long a batch may take until it is taken to hang, if it uses less than a part of that time.
-	linesPatience = 10 * time.Second
-	hangingShare  = 10
-)
+// linesPatience is how long a batch that has begun may do nothing until it is taken to hang.
+const linesPatience = 10 * time.Second
 
-// hangs tells whether it has been waiting for a file for most of a long time; another goroutine may ask.
+// hangs tells whether it has done nothing for a long time, as if it waited for a file. One that waits for its turn, or that has little
+// of a CPU, does not hang. It is for one goroutine, which asks now and then.
 func (l *lineReader) hangs(now time.Time) bool {
-	since := now.Sub(l.submitted)
-	return since > linesPatience && l.cpu.soFar() < since/hangingShare
+	if used := l.cpu.soFar(); used != l.used || l.moved.IsZero() || !l.started.Load() {
+		l.used, l.moved = used, now
+	}
+	return now.Sub(l.moved) > linesPatience
 }
 
 // rootOpener opens the roots of processes.

@@ -179,3 +179,14 @@ func TestLineReaderPanics(t *testing.T) {
 	}()
 	_, _ = l.read(t.Context(), batch)
 }
+
+// TestFiguresElsewhere pins what tests elsewhere, which cannot know this package, count on: workingBytes of
+// internal/symbolize/kernelfile, and moduleRest of test/kernels/guest.
+func TestFiguresElsewhere(t *testing.T) {
+	if n := newDebugLimits(256 << 20).working; n != 32<<20 {
+		t.Errorf("with the default budget a batch may take %d bytes", n)
+	}
+	if kernelReload != 30*time.Second {
+		t.Errorf("the kernel's symbols are read every %v at most", kernelReload)
+	}
+}

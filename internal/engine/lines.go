@@ -143,13 +143,17 @@ func (e *Engine) startLineJob(w wanting) {
 	r := &lineReader{
 		limits: e.debugLimits, proc: e.proc, fetcher: e.fetches.cached, spills: e.spills, elf: w.payload.elf, kernel: w.payload.kernel,
 		path: w.x.File.Path, open: open, strings: d.strings,
-		noData: d.noData, submitted: time.Now(),
+		noData: d.noData,
 	}
 	e.lines.now = r
 	for _, c := range w.x.File.Candidates() {
 		r.pids = append(r.pids, c.PID)
 	}
-	e.jobs.submit(aboutLines(w.payload.serial, w.x.File), linesTimeout,
+	about := aboutLines(w.payload.serial, w.x.File)
+	if open != nil {
+		about.unbegun = func() { e.closeDebug(open) }
+	}
+	e.jobs.submit(about, linesTimeout,
 		func(ctx context.Context) (any, error) { return r.read(ctx, batch) },
 		func(v any, err error) {
 			d.running = false
@@ -157,22 +161,37 @@ func (e *Engine) startLineJob(w wanting) {
 			d.after = time.Now().Add(max(linesPause, 4*r.cpu.soFar()))
 			e.lines.ended(r)
 			if err != nil {
-				if open != nil && !r.started.Load() {
-					e.closeDebug(open) // it never ran, and never will
-				}
-				// It hangs, or took too long. Its names may still be written to: they are left to it.
-				d.strings, d.kept, d.stale = &symbolize.Strings{}, 0, false
-				d.retry = e.ticks + linesRetryTicks<<min(d.failed, maxRetryDoublings)
-				d.failed++
-				e.count.DebugErrors++
-				w.payload.symbols.linesLater(batch)
-				w.payload.symbols.linesLater(d.wanted)
-				d.wanted = nil
-				e.log.Debug("reading debug information", zapFile(w.x), zapError(err))
+				e.linesFailed(w, batch, err)
 				return
 			}
 			e.linesFound(w, batch, v.(*lineResult))
 		})
+}
+
+// linesFailed is the end of a job that hangs, took too long, or never ran.
+func (e *Engine) linesFailed(w wanting, batch []unwind.FileAddr, err error) {
+	d, xs := w.payload.debug, w.payload.symbols
+	// Its names may still be written to: they are left to it.
+	d.strings, d.kept = &symbolize.Strings{}, 0
+	d.retry = e.ticks + linesRetryTicks<<min(d.failed, maxRetryDoublings)
+	d.failed++
+	e.count.DebugErrors++
+	xs.linesLater(batch)
+	xs.linesLater(d.wanted)
+	d.wanted = nil
+	d.freshen(xs)
+	e.log.Debug("reading debug information", zapFile(w.x), zapError(err))
+}
+
+// freshen has lines looked up again, without delay, if there is more debug information than the job had that has ended; it tells
+// whether there is.
+func (d *debugInfo) freshen(xs *executableSymbols) bool {
+	if !d.stale {
+		return false
+	}
+	d.stale, d.retry = false, 0
+	xs.askAgain()
+	return true
 }
 
 // linesFound puts what a job found into the cache.
@@ -198,11 +217,7 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 	if useless {
 		d.retry = e.ticks + linesRetryTicks
 	}
-	if d.stale {
-		d.stale, d.retry = false, 0
-		xs.askAgain()
-		useless = true
-	}
+	useless = d.freshen(xs) || useless
 	if e.ticks < d.retry {
 		xs.linesLater(d.wanted)
 		d.wanted = nil

@@ -47,10 +47,8 @@ func (e *Engine) listFunctions(w wanting) {
 	b.nameless, b.listing = nil, true
 	e.symbols.asked++
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
-	about := aboutFile(w.payload.serial, w.x.File, "functions")
-	about.lines = true // names of the file are looked up meanwhile
 	var started, ended atomic.Bool
-	e.jobs.submit(about, symbolTimeout,
+	e.jobs.submit(aboutFunctions(w.payload.serial, w.x.File), symbolTimeout,
 		func(ctx context.Context) (any, error) {
 			started.Store(true)
 			defer ended.Store(true)
