@@ -12,9 +12,9 @@ func ada(symbol string) (string, bool) {
 		}
 	}
 	attribute := ""
-	for suffix, what := range map[string]string{"___elabb": "'Elab_Body", "___elabs": "'Elab_Spec"} {
-		if rest, ok := strings.CutSuffix(symbol, suffix); ok {
-			symbol, attribute = rest, what
+	for _, of := range [...][2]string{{"___elabb", "'Elab_Body"}, {"___elabs", "'Elab_Spec"}} {
+		if rest, ok := strings.CutSuffix(symbol, of[0]); ok {
+			symbol, attribute = rest, of[1]
 		}
 	}
 	symbol, _, _ = strings.Cut(symbol, ".") // nested procedures have a number behind a dot

@@ -281,10 +281,14 @@ func (d *dParser) templateSymbol() string {
 	if digit(old.peek()) {
 		n := old.number()
 		if end := old.at + n; !old.failed && end <= len(old.s) && old.take("_D") {
-			if name := old.mangled(); !old.failed && old.at == end {
+			old.s = old.s[:end]
+			name := old.mangled()
+			if !old.failed && old.at == end {
+				old.s = d.s
 				*d = old
 				return name
 			}
+			d.steps, d.text = old.steps, old.text
 		}
 	}
 	return d.qualified(false)

@@ -67,13 +67,55 @@ func (d *dParser) typ() string {
 }
 
 func dBasic(c byte) (string, bool) {
-	basic := map[byte]string{
-		'v': "void", 'g': "byte", 'h': "ubyte", 's': "short", 't': "ushort", 'i': "int", 'k': "uint", 'l': "long", 'm': "ulong", 'f': "float",
-		'd': "double", 'e': "real", 'o': "ifloat", 'p': "idouble", 'j': "ireal", 'q': "cfloat", 'r': "cdouble", 'c': "creal", 'b': "bool",
-		'a': "char", 'u': "wchar", 'w': "dchar", 'n': "typeof(null)",
+	switch c {
+	case 'v':
+		return "void", true
+	case 'g':
+		return "byte", true
+	case 'h':
+		return "ubyte", true
+	case 's':
+		return "short", true
+	case 't':
+		return "ushort", true
+	case 'i':
+		return "int", true
+	case 'k':
+		return "uint", true
+	case 'l':
+		return "long", true
+	case 'm':
+		return "ulong", true
+	case 'f':
+		return "float", true
+	case 'd':
+		return "double", true
+	case 'e':
+		return "real", true
+	case 'o':
+		return "ifloat", true
+	case 'p':
+		return "idouble", true
+	case 'j':
+		return "ireal", true
+	case 'q':
+		return "cfloat", true
+	case 'r':
+		return "cdouble", true
+	case 'c':
+		return "creal", true
+	case 'b':
+		return "bool", true
+	case 'a':
+		return "char", true
+	case 'u':
+		return "wchar", true
+	case 'w':
+		return "dchar", true
+	case 'n':
+		return "typeof(null)", true
 	}
-	name, ok := basic[c]
-	return name, ok
+	return "", false
 }
 
 func (d *dParser) functionType(keyword string) string {

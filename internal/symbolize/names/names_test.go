@@ -149,7 +149,7 @@ func threadTime(t *testing.T) time.Duration {
 }
 
 func FuzzFunction(f *testing.F) {
-	for _, in := range hostile() {
+	for _, in := range append(hostile(), hostileLanguages()...) {
 		f.Add(in)
 	}
 	for _, in := range []string{"_Z3fooi@@V", "_RNvCskwGfYPst2Cb_3foo3bar", "___Z3foov_block_invoke_2", "_GLOBAL__I__Z3foov",

@@ -28,7 +28,7 @@ func nim(symbol string) (string, bool) {
 
 // nimOperator turns words back into characters: all of the name, or what compilers and setters put before or behind.
 func nimOperator(s string) string {
-	words := []struct{ word, char string }{
+	words := [...]struct{ word, char string }{
 		{"dollar", "$"}, {"percent", "%"}, {"amp", "&"}, {"roof", "^"}, {"emark", "!"}, {"qmark", "?"}, {"star", "*"}, {"plus", "+"},
 		{"minus", "-"}, {"backslash", "\\"}, {"slash", "/"}, {"eq", "="}, {"lt", "<"}, {"gt", ">"}, {"tilde", "~"}, {"colon", ":"},
 		{"dot", "."}, {"at", "@"}, {"bar", "|"}, {"X5B", "["}, {"X5D", "]"},
@@ -47,9 +47,9 @@ next:
 	if rest == "" {
 		return "`" + operator + "`"
 	}
-	for _, w := range []string{"colon", "eq"} { // :anonymous, =destroy
-		if after, ok := strings.CutPrefix(s, w); ok {
-			return map[string]string{"colon": ":", "eq": "="}[w] + after
+	for _, w := range [...][2]string{{"colon", ":"}, {"eq", "="}} { // :anonymous, =destroy
+		if after, ok := strings.CutPrefix(s, w[0]); ok {
+			return w[1] + after
 		}
 	}
 	if before, ok := strings.CutSuffix(s, "eq"); ok { // a setter

@@ -59,9 +59,9 @@ func (p *swiftParser) entity() (string, bool) {
 	if !ok {
 		return "", false
 	}
-	for suffix, what := range map[string]string{"fC": "init", "fc": "init", "fD": "__deallocating_deinit", "fd": "deinit"} {
-		if strings.HasSuffix(p.s, suffix) { // identifiers that follow are labels
-			return strings.Join(append(path, what), "."), true
+	for _, kind := range [...][2]string{{"fC", "init"}, {"fc", "init"}, {"fD", "__deallocating_deinit"}, {"fd", "deinit"}} {
+		if strings.HasSuffix(p.s, kind[0]) { // identifiers that follow are labels
+			return strings.Join(append(path, kind[1]), "."), true
 		}
 	}
 	if p.s == "Ma" {
@@ -92,9 +92,11 @@ func (p *swiftParser) entity() (string, bool) {
 		}
 		return "closure #" + strconv.Itoa(number+1) + " in " + full, true
 	}
-	for suffix, what := range map[string]string{"vg": ".getter", "vs": ".setter", "vM": ".modify", "vr": ".read", "vw": ".willset", "vW": ".didset"} {
-		if strings.HasSuffix(p.s, suffix) {
-			return full + what, true
+	for _, kind := range [...][2]string{
+		{"vg", ".getter"}, {"vs", ".setter"}, {"vM", ".modify"}, {"vr", ".read"}, {"vw", ".willset"}, {"vW", ".didset"},
+	} {
+		if strings.HasSuffix(p.s, kind[0]) {
+			return full + kind[1], true
 		}
 	}
 	if strings.HasSuffix(p.s, "F") || p.typed && strings.Contains(p.s, "F") {
@@ -194,7 +196,9 @@ func (p *swiftParser) plain() (string, bool) {
 			if p.s = p.s[1:]; i >= len(p.words) {
 				return "", false
 			}
-			name += p.words[i]
+			if name += p.words[i]; len(name) > MaxMangled {
+				return "", false
+			}
 		}
 		if strings.HasPrefix(p.s, "0") {
 			p.s = p.s[1:]
@@ -253,16 +257,103 @@ func swiftStandard(s string) (string, bool) {
 	if len(s) < 2 {
 		return "", false
 	}
-	name, ok := map[byte]string{
-		'A': "AutoreleasingUnsafeMutablePointer", 'a': "Array", 'b': "Bool", 'D': "Dictionary", 'd': "Double", 'f': "Float", 'h': "Set",
-		'I': "DefaultIndices", 'i': "Int", 'J': "Character", 'N': "ClosedRange", 'n': "Range", 'O': "ObjectIdentifier", 'P': "UnsafePointer",
-		'p': "UnsafeMutablePointer", 'R': "UnsafeBufferPointer", 'r': "UnsafeMutableBufferPointer", 'S': "String", 's': "Substring",
-		'u': "UInt", 'V': "UnsafeRawPointer", 'v': "UnsafeMutableRawPointer", 'W': "UnsafeRawBufferPointer",
-		'w': "UnsafeMutableRawBufferPointer", 'B': "BinaryFloatingPoint", 'E': "Encodable", 'e': "Decodable", 'F': "FloatingPoint",
-		'G': "RandomNumberGenerator", 'H': "Hashable", 'j': "Numeric", 'K': "BidirectionalCollection", 'k': "RandomAccessCollection",
-		'L': "Comparable", 'l': "Collection", 'M': "MutableCollection", 'm': "RangeReplaceableCollection", 'Q': "Equatable", 'q': "Optional",
-		'T': "Sequence", 't': "IteratorProtocol", 'U': "UnsignedInteger", 'X': "RangeExpression", 'x': "Strideable",
-		'Y': "RawRepresentable", 'y': "StringProtocol", 'Z': "SignedInteger", 'z': "BinaryInteger",
-	}[s[1]]
-	return name, ok
+	switch s[1] {
+	case 'A':
+		return "AutoreleasingUnsafeMutablePointer", true
+	case 'a':
+		return "Array", true
+	case 'b':
+		return "Bool", true
+	case 'D':
+		return "Dictionary", true
+	case 'd':
+		return "Double", true
+	case 'f':
+		return "Float", true
+	case 'h':
+		return "Set", true
+	case 'I':
+		return "DefaultIndices", true
+	case 'i':
+		return "Int", true
+	case 'J':
+		return "Character", true
+	case 'N':
+		return "ClosedRange", true
+	case 'n':
+		return "Range", true
+	case 'O':
+		return "ObjectIdentifier", true
+	case 'P':
+		return "UnsafePointer", true
+	case 'p':
+		return "UnsafeMutablePointer", true
+	case 'R':
+		return "UnsafeBufferPointer", true
+	case 'r':
+		return "UnsafeMutableBufferPointer", true
+	case 'S':
+		return "String", true
+	case 's':
+		return "Substring", true
+	case 'u':
+		return "UInt", true
+	case 'V':
+		return "UnsafeRawPointer", true
+	case 'v':
+		return "UnsafeMutableRawPointer", true
+	case 'W':
+		return "UnsafeRawBufferPointer", true
+	case 'w':
+		return "UnsafeMutableRawBufferPointer", true
+	case 'B':
+		return "BinaryFloatingPoint", true
+	case 'E':
+		return "Encodable", true
+	case 'e':
+		return "Decodable", true
+	case 'F':
+		return "FloatingPoint", true
+	case 'G':
+		return "RandomNumberGenerator", true
+	case 'H':
+		return "Hashable", true
+	case 'j':
+		return "Numeric", true
+	case 'K':
+		return "BidirectionalCollection", true
+	case 'k':
+		return "RandomAccessCollection", true
+	case 'L':
+		return "Comparable", true
+	case 'l':
+		return "Collection", true
+	case 'M':
+		return "MutableCollection", true
+	case 'm':
+		return "RangeReplaceableCollection", true
+	case 'Q':
+		return "Equatable", true
+	case 'q':
+		return "Optional", true
+	case 'T':
+		return "Sequence", true
+	case 't':
+		return "IteratorProtocol", true
+	case 'U':
+		return "UnsignedInteger", true
+	case 'X':
+		return "RangeExpression", true
+	case 'x':
+		return "Strideable", true
+	case 'Y':
+		return "RawRepresentable", true
+	case 'y':
+		return "StringProtocol", true
+	case 'Z':
+		return "SignedInteger", true
+	case 'z':
+		return "BinaryInteger", true
+	}
+	return "", false
 }
