@@ -68,7 +68,7 @@ func (a *analyzer) reach(r *region, start int) (end int) {
 		switch {
 		case off > start && (r.start[off] || o.doubt):
 			return end
-		case o.behind > 0 && !r.owned[o.behind-1].returns:
+		case off > start && o.behind > 0 && !r.owned[o.behind-1].returns:
 			return end
 		case r.state[off] == 0:
 			n := a.m.padding(r.code[off:])
