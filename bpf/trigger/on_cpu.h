@@ -99,10 +99,10 @@ ON_CPU_PART(on_cpu_guess)
 	}
 }
 
-/* The rest of a guess that the code at pc did not tell. */
-ON_CPU_PART(on_cpu_search)
+/* What comes after the last part of a guess, which was this step. */
+INLINE void after_guess(struct perf_ctx *ctx, struct scratch *s, struct counters *c, __u32 step)
 {
-	s->guess.step = guess_by_stack(s);
+	s->guess.step = step;
 	forget();
 	if (s->guess.step == STEP_FRAME)
 		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
@@ -110,15 +110,16 @@ ON_CPU_PART(on_cpu_search)
 		finish(s, c);
 }
 
+/* The rest of a guess that the code at pc did not tell. */
+ON_CPU_PART(on_cpu_search)
+{
+	after_guess(ctx, s, c, guess_by_stack(s));
+}
+
 /* In place of both where the verifier refuses them. */
 ON_CPU_PART(on_cpu_by_fp)
 {
-	s->guess.step = do_guess_plainly(s);
-	forget();
-	if (s->guess.step == STEP_FRAME)
-		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
-	else
-		finish(s, c);
+	after_guess(ctx, s, c, do_guess_plainly(s));
 }
 #endif
 

@@ -100,8 +100,11 @@ INLINE int saves_fp(__u64 target)
 
 	if (read_user(&v, sizeof(v), target))
 		return 1;
-	if (v == 0xfa1e0ff3 && read_user(&v, sizeof(v), target + 4)) /* endbr64 */
-		return 1;
+	if (v == 0xfa1e0ff3) { /* endbr64 */
+		target += 4;
+		if (read_user(&v, sizeof(v), target))
+			return 1;
+	}
 	/*
 	 * HotSpot's functions begin with a look whether the stack has room, mov %eax, -n(%rsp), and
 	 * save rbp even where they keep no frame pointer (MacroAssembler::verified_entry in

@@ -1,6 +1,7 @@
 package hostbpf_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -56,12 +57,20 @@ func TestPushedReturns(t *testing.T) {
 }
 
 // TestProbingCallees: HotSpot's functions save the frame pointer whether they keep one or not. A chain of frame pointers counts only
-// if they do.
+// if they do. Where they begin with endbr64, what the probe's bytes look like does not count.
 func TestProbingCallees(t *testing.T) {
 	h := startHosts(t, unwind.ArchAMD64)
 	const function, pc, caller = jitAt + 0x180, jitAt + 0x1a0, jitAt + 0x300
-	for _, keeps := range []bool{true, false} {
-		prologue := append(append([]byte{}, hotspotProbe...), 0x55)
+	endbr := []byte{0xf3, 0x0f, 0x1e, 0xfa}
+	probe := []byte{0x89, 0x84, 0x24, 0x55, 0x48, 0x8b, 0xec} // its offset looks like push %rbp; mov %rsp, %rbp
+	for _, tt := range []struct {
+		begins []byte
+		keeps  bool
+	}{
+		{hotspotProbe, true}, {hotspotProbe, false}, {slices.Concat(endbr, hotspotProbe), true}, {slices.Concat(endbr, probe), false},
+	} {
+		keeps := tt.keeps
+		prologue := append(slices.Clone(tt.begins), 0x55)
 		if keeps {
 			prologue = append(prologue, 0x48, 0x8b, 0xec)
 		}

@@ -303,7 +303,8 @@ func (w *Walker) savesFP(a unwind.Addr) bool {
 	}
 	v, ok := w.instruction(a)
 	if ok && v == endbr64 {
-		v, ok = w.instruction(a + 4)
+		a += 4
+		v, ok = w.instruction(a)
 	}
 	if ok && v&0xffffff == probeStack {
 		v, ok = w.instruction(a + 7)
