@@ -16,13 +16,13 @@ const (
 )
 
 // progInfo is the beginning of struct bpf_prog_info: include/uapi/linux/bpf.h of Linux 5.10. The library's own way copies all
-// instructions.
+// instructions. Pointers have 8 bytes on both architectures; as such they keep what they point to alive, and in its place.
 type progInfo struct {
 	_          [104]byte
-	functions  uint32 // nr_jited_ksyms
-	lengths    uint32 // nr_jited_func_lens
-	functionsP uint64 // jited_ksyms
-	lengthsP   uint64 // jited_func_lens
+	functions  uint32         // nr_jited_ksyms
+	lengths    uint32         // nr_jited_func_lens
+	functionsP unsafe.Pointer // jited_ksyms
+	lengthsP   unsafe.Pointer // jited_func_lens
 }
 
 // ProgramSizes returns how many bytes of code the functions of BPF programs have, by their addresses. /proc/kallsyms has the
@@ -55,17 +55,15 @@ func programFunctions(id ebpf.ProgramID, functions []uint64, lengths []uint32) i
 	defer func() { _ = unix.Close(int(fd)) }() // nothing was written
 	info := &progInfo{
 		functions: uint32(len(functions)), lengths: uint32(len(lengths)),
-		functionsP: uint64(uintptr(unsafe.Pointer(&functions[0]))), lengthsP: uint64(uintptr(unsafe.Pointer(&lengths[0]))),
+		functionsP: unsafe.Pointer(&functions[0]), lengthsP: unsafe.Pointer(&lengths[0]),
 	}
 	byFD := struct {
 		fd, size uint32
-		info     uint64
-	}{uint32(fd), uint32(unsafe.Sizeof(*info)), uint64(uintptr(unsafe.Pointer(info)))}
+		info     unsafe.Pointer
+	}{uint32(fd), uint32(unsafe.Sizeof(*info)), unsafe.Pointer(info)}
 	_, _, errno = unix.Syscall(unix.SYS_BPF, unix.BPF_OBJ_GET_INFO_BY_FD, uintptr(unsafe.Pointer(&byFD)), unsafe.Sizeof(byFD))
 	n := int(min(info.functions, info.lengths))
-	runtime.KeepAlive(info)
-	runtime.KeepAlive(functions)
-	runtime.KeepAlive(lengths)
+	runtime.KeepAlive(&byFD)
 	if errno != 0 {
 		return 0
 	}
