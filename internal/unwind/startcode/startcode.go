@@ -7,7 +7,6 @@
 package startcode
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -224,7 +223,7 @@ func (s *scanner) clone(lo, hi unwind.FileAddr) (ok bool) {
 
 // contextAMD64 is how glibc's __start_context for amd64 begins: mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi (glibc 2.36,
 // sysdeps/unix/sysv/linux/x86_64/__start_context.S).
-var contextAMD64 = []byte{0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff}
+const contextAMD64 = "\x48\x89\xdc\x48\x8b\x3c\x24\x48\x85\xff"
 
 // context looks for the function whose beginning makecontext puts below a coroutine as its return address: nothing called the
 // coroutine from there, so it is its first function. Return addresses are looked up by the byte before, which is padding.
@@ -233,7 +232,7 @@ func (s *scanner) context(start unwind.FileAddr) {
 		return
 	}
 	b := s.buf(len(contextAMD64))
-	if s.f.ReadAddr(b, start) == nil && bytes.Equal(b, contextAMD64) {
+	if s.f.ReadAddr(b, start) == nil && string(b) == contextAMD64 {
 		s.contexts = append(s.contexts, span{start - 1, start, rootRule()})
 	}
 }
