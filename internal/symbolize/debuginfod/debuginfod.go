@@ -113,7 +113,7 @@ type Client struct {
 }
 
 // New makes a Client. It touches neither network nor disk: the cache's directory is made, and tidied up, when something is
-// first wanted of it. An error names the URL that is of no use.
+// first wanted of it. An error names the URL that is of no use; it is an error too if there is no URL or no Dir.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	if len(o.URLs) == 0 {
