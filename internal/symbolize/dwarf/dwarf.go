@@ -103,7 +103,7 @@ type Data struct {
 	cacheLimit uint64
 	main       *object
 	dwp        *object
-	code       []elffile.Extent
+	code       []unwind.Extent
 	index      index
 
 	splits  *simplelru.LRU[uint64, *object] // by the skeleton's offset

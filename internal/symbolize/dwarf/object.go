@@ -30,7 +30,8 @@ type object struct {
 	units  []uint64 // where the units in .debug_info begin; type units are left out
 	held   int      // bytes of units and relocations
 
-	symbols []uint64 // values of a relocatable file's
+	symbols   []uint64 // values of a relocatable file's
+	symbolsOf int      // the section that they are from
 }
 
 func (d *Data) newObject(f *elffile.File, suffix string) *object {
@@ -51,13 +52,27 @@ func (o *object) section(id sectionID) (*section, error) {
 		}
 		s, err := o.d.openSection(o.file, id, suffix)
 		if err == nil && s != nil {
-			err = o.relocate(s)
+			if err = o.relocate(s); err != nil {
+				o.release(s)
+			}
 		}
-		if o.secs[id], o.errs[id] = s, err; err != nil {
+		if err != nil && !lasting(err) {
+			o.opened[id] = false
+			return nil, err
+		}
+		if err != nil {
+			s = nil
 			o.d.note(err)
 		}
+		o.secs[id], o.errs[id] = s, err
 	}
 	return o.secs[id], o.errs[id]
+}
+
+// lasting tells whether a section cannot be opened in another lookup either, which begins with all its steps.
+func lasting(err error) bool {
+	defect := permanent(err) || errors.Is(err, elffile.ErrTruncated) || errors.Is(err, elffile.ErrUnsupported)
+	return defect && !errors.Is(err, ErrTooMuchWork)
 }
 
 // errClosed: a split file was closed while something still wanted to read it.
@@ -67,18 +82,8 @@ var errClosed = errors.New("split file is closed")
 func (o *object) close() {
 	o.closed = true
 	for _, s := range o.secs {
-		if s == nil {
-			continue
-		}
-		if s.mem != nil {
-			o.d.give(len(s.mem))
-			s.mem = nil
-		}
-		if s.spill != nil {
-			if err := s.spill.Close(); err != nil {
-				o.d.note(fmt.Errorf("closing decompressed %s: %w", s.name, err))
-			}
-			s.spill = nil
+		if s != nil {
+			o.release(s)
 		}
 	}
 	o.d.give(o.held)
@@ -87,6 +92,20 @@ func (o *object) close() {
 		if err := o.closer.Close(); err != nil {
 			o.d.note(fmt.Errorf("closing a split file: %w", err))
 		}
+	}
+}
+
+// release gives back what a section takes beside the file.
+func (o *object) release(s *section) {
+	if s.mem != nil {
+		o.d.give(len(s.mem))
+		s.mem = nil
+	}
+	if s.spill != nil {
+		if err := s.spill.Close(); err != nil {
+			o.d.note(fmt.Errorf("closing decompressed %s: %w", s.name, err))
+		}
+		s.spill = nil
 	}
 }
 
@@ -150,6 +169,6 @@ func (o *object) list() error {
 
 // alive tells whether there is code at an address.
 func (d *Data) alive(a uint64) bool {
-	i := sort.Search(len(d.code), func(i int) bool { return d.code[i].Start > a })
-	return i > 0 && a < d.code[i-1].End
+	i := sort.Search(len(d.code), func(i int) bool { return uint64(d.code[i].Start) > a })
+	return i > 0 && a < uint64(d.code[i-1].End)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,7 +25,6 @@ import (
 
 const (
 	relaSize = 24
-	symSize  = 24
 	relaStep = 1024 // relocations between two marks
 
 	maxRelaWidth = 8 // bytes that one changes, at most
@@ -34,6 +32,7 @@ const (
 
 // relocations are those of one section.
 type relocations struct {
+	d       *Data
 	r       io.ReaderAt
 	off     int64
 	n       uint64
@@ -42,9 +41,9 @@ type relocations struct {
 	arch    unwind.Arch
 }
 
-// relocate has the relocations of a section made while it is read, if it has any.
+// relocate has the relocations of a section made while it is read, if it has any. Split files have none.
 func (o *object) relocate(s *section) error {
-	if o.file.Type != elf.ET_REL {
+	if o != o.d.main || o.file.Type != elf.ET_REL {
 		return nil
 	}
 	target := slices.IndexFunc(o.file.Sections, func(h elffile.Section) bool {
@@ -56,42 +55,48 @@ func (o *object) relocate(s *section) error {
 	if i < 0 {
 		return nil
 	}
-	rel, err := o.newRelocations(&o.file.Sections[i])
+	a := &account{d: o.d}
+	rel, err := o.newRelocations(&o.file.Sections[i], a)
+	if err == nil && s.mem != nil {
+		err = rel.apply(s.mem, 0)
+	}
+	if err != nil || s.mem != nil {
+		a.give(a.taken) // nothing is kept
+	}
 	if err != nil {
 		return fmt.Errorf("reading the relocations of %s: %w", s.name, err)
 	}
-	if s.mem != nil {
-		return rel.apply(s.mem, 0)
+	if s.mem == nil {
+		o.held += a.taken
+		s.r, s.off = &relocated{s.r, s.off, rel}, 0
 	}
-	s.r, s.off = &relocated{s.r, s.off, rel}, 0
 	return nil
 }
 
-func (o *object) newRelocations(h *elffile.Section) (*relocations, error) {
+func (o *object) newRelocations(h *elffile.Section, a *account) (*relocations, error) {
 	if h.Flags&elf.SHF_COMPRESSED != 0 || h.EntSize != relaSize || h.Size%relaSize != 0 {
 		return nil, fmt.Errorf("%d bytes in entries of %d: %w", h.Size, h.EntSize, ErrFormat)
 	}
-	rel := &relocations{r: o.file.ReaderAt(), off: int64(h.Offset), n: h.Size / relaSize, arch: o.file.Arch}
-	if !o.inFile(h) {
-		return nil, elffile.ErrTruncated
+	rel := &relocations{d: o.d, r: o.file.ReaderAt(), off: int64(h.Offset), n: h.Size / relaSize, arch: o.file.Arch}
+	in, err := o.entries(h, rel.n)
+	if err != nil {
+		return nil, err
 	}
-	a := &account{d: o.d}
-	defer func() { o.held += a.taken }()
 	if err := a.take(int(rel.n/relaStep+1)*8, "index of relocations"); err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(rel.r, rel.off, int64(h.Size)), pageSize)
+	rel.marks = make([]uint64, 0, rel.n/relaStep+1)
 	var b [relaSize]byte
 	before := uint64(0)
 	for n := range rel.n {
 		if err := o.d.step(1); err != nil {
 			return nil, err
 		}
-		if _, err := io.ReadFull(in, b[:]); err != nil {
+		if err := readNext(in, b[:]); err != nil {
 			return nil, err
 		}
 		at := binary.LittleEndian.Uint64(b[:])
-		if at < before {
+		if n > 0 && at <= before { // so that a place has no more of them than bytes
 			return nil, fmt.Errorf("relocation %d is not in order: %w", n, ErrFormat)
 		}
 		before = at
@@ -99,46 +104,66 @@ func (o *object) newRelocations(h *elffile.Section) (*relocations, error) {
 			rel.marks = append(rel.marks, at)
 		}
 	}
-	var err error
-	rel.symbols, err = o.symbolValues(int(h.Link), a)
+	rel.symbols, err = o.symbolValues(int(h.Link))
 	return rel, err
 }
 
-func (o *object) inFile(h *elffile.Section) bool {
-	size := uint64(max(o.file.Size(), 0))
-	return uint64(h.Offset) <= size && h.Size <= size-uint64(h.Offset)
+// entries reads a table of n entries from its beginning. More than can be looked at in one go are too many for good.
+func (o *object) entries(h *elffile.Section, n uint64) (io.Reader, error) {
+	if err := o.file.Check(uint64(h.Offset), h.Size); err != nil {
+		return nil, err
+	}
+	if n > uint64(o.d.maxSteps)/4 {
+		return nil, fmt.Errorf("%d entries: %w", n, elffile.ErrTooLarge)
+	}
+	return bufio.NewReaderSize(io.NewSectionReader(o.file.ReaderAt(), int64(h.Offset), int64(h.Size)), pageSize), nil
 }
 
-// symbolValues are the addresses of all symbols of a table, once for all sections.
-func (o *object) symbolValues(table int, a *account) ([]uint64, error) {
-	if o.symbols != nil {
+func readNext(in io.Reader, b []byte) error {
+	_, err := io.ReadFull(in, b)
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// symbolValues are the addresses of all symbols of a table, once for all sections: they have the same one.
+func (o *object) symbolValues(table int) ([]uint64, error) {
+	if o.symbols != nil && o.symbolsOf == table {
 		return o.symbols, nil
 	}
-	if table >= len(o.file.Sections) || o.file.Sections[table].Type != elf.SHT_SYMTAB || !o.inFile(&o.file.Sections[table]) {
-		return nil, fmt.Errorf("no symbols in section %d: %w", table, ErrFormat)
+	if o.symbols != nil || table >= len(o.file.Sections) || o.file.Sections[table].Type != elf.SHT_SYMTAB {
+		return nil, fmt.Errorf("symbols in section %d: %w", table, ErrFormat)
 	}
 	h := &o.file.Sections[table]
-	n := h.Size / symSize
+	n := h.Size / elffile.SymbolSize
+	in, err := o.entries(h, n)
+	if err != nil {
+		return nil, err
+	}
+	a := &account{d: o.d}
 	if err := a.take(int(n)*8, "values of symbols"); err != nil {
 		return nil, err
 	}
 	values := make([]uint64, 0, n)
-	in := bufio.NewReaderSize(io.NewSectionReader(o.file.ReaderAt(), int64(h.Offset), int64(h.Size)), pageSize)
-	var b [symSize]byte
+	var b [elffile.SymbolSize]byte
 	for range n {
-		if err := o.d.step(1); err != nil {
+		err := o.d.step(1)
+		if err == nil {
+			err = readNext(in, b[:])
+		}
+		if err != nil {
+			a.give(a.taken)
 			return nil, err
 		}
-		if _, err := io.ReadFull(in, b[:]); err != nil {
-			return nil, err
+		sym := elffile.ParseSymbol(b[:])
+		if int(sym.Section) < len(o.file.Sections) { // not one of the special ones, as SHN_ABS
+			sym.Value += o.file.Sections[sym.Section].Addr
 		}
-		value, in := binary.LittleEndian.Uint64(b[8:]), int(binary.LittleEndian.Uint16(b[6:]))
-		if in < len(o.file.Sections) { // not one of the special ones, as SHN_ABS
-			value += uint64(o.file.Sections[in].Addr)
-		}
-		values = append(values, value)
+		values = append(values, uint64(sym.Value))
 	}
-	o.symbols = values
+	o.held += a.taken
+	o.symbols, o.symbolsOf = values, table
 	return values, nil
 }
 
@@ -162,13 +187,17 @@ func (r *relocated) ReadAt(b []byte, off int64) (int, error) {
 func (rel *relocations) apply(b []byte, off uint64) error {
 	end := off + uint64(len(b))
 	from := off - min(off, maxRelaWidth-1)
-	// The relocations before mark m are all before from.
+	// The relocations before mark m are all before from, those from mark last on behind the end.
 	m := sort.Search(len(rel.marks), func(i int) bool { return rel.marks[i] >= from })
-	first := uint64(max(m-1, 0)) * relaStep
+	last := sort.Search(len(rel.marks), func(i int) bool { return rel.marks[i] >= end })
+	stop := min(uint64(last)*relaStep, rel.n)
 	var piece [64 * relaSize]byte
-	for n := first; n < rel.n; {
-		entries := piece[:min(64, rel.n-n)*relaSize]
-		if _, err := rel.r.ReadAt(entries, rel.off+int64(n*relaSize)); err != nil && !errors.Is(err, io.EOF) {
+	for n := uint64(max(m-1, 0)) * relaStep; n < stop; {
+		entries := piece[:min(64, stop-n)*relaSize]
+		if err := rel.d.step(len(entries) / relaSize); err != nil {
+			return err
+		}
+		if err := readFull(rel.r, entries, rel.off+int64(n*relaSize)); err != nil {
 			return fmt.Errorf("reading relocations: %w", err)
 		}
 		for e := entries; len(e) > 0; e = e[relaSize:] {

@@ -5,13 +5,16 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
 // Of the module's two sources, functions are inlined within each, and its sections of code lie apart.
@@ -58,18 +61,20 @@ func moduleSections() map[string]unwind.FileAddr {
 // TestRelocatable finds the same in a relocatable file, whose sections were given addresses, as in what the linker makes of it
 // when it puts them there.
 func TestRelocatable(t *testing.T) {
+	native := unwindtest.KernelFlags()
 	for _, m := range []struct {
 		name   string
 		cc     []string
+		flags  []string
 		binary string // prefix of the tools for binaries
 		post   []string
 	}{
-		{"gcc, DWARF 5", []string{"gcc", "-gdwarf-5", "-mcmodel=kernel"}, "", nil},
-		{"gcc, DWARF 4", []string{"gcc", "-gdwarf-4", "-mcmodel=kernel"}, "", nil},
-		{"clang", []string{"clang", "-gdwarf-5", "-mcmodel=kernel"}, "", nil},
-		{"separate", []string{"gcc", "-g", "-mcmodel=kernel"}, "", []string{"objcopy", "--only-keep-debug"}},
-		{"compressed", []string{"gcc", "-g", "-mcmodel=kernel"}, "", []string{"objcopy", "--compress-debug-sections=zlib"}},
-		{"arm64", []string{"aarch64-linux-gnu-gcc", "-g", "-mcmodel=large"}, "aarch64-linux-gnu-", nil},
+		{"gcc, DWARF 5", []string{"gcc", "-gdwarf-5"}, native, "", nil},
+		{"gcc, DWARF 4", []string{"gcc", "-gdwarf-4"}, native, "", nil},
+		{"clang", []string{"clang", "-gdwarf-5"}, native, "", nil},
+		{"separate", []string{"gcc", "-g"}, native, "", []string{"objcopy", "--only-keep-debug"}},
+		{"compressed", []string{"gcc", "-g"}, native, "", []string{"objcopy", "--compress-debug-sections=zlib"}},
+		{"arm64", []string{"aarch64-linux-gnu-gcc", "-g"}, []string{"-fno-pic"}, "aarch64-linux-gnu-", nil},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -79,8 +84,8 @@ func TestRelocatable(t *testing.T) {
 				}
 			}
 			for _, s := range []string{"first", "second"} {
-				run(t, dir, m.cc[0], append(slices.Clone(m.cc[1:]), "-O2", "-ffreestanding", "-fno-pic", "-fno-asynchronous-unwind-tables", "-c",
-					"-o", s+".o", s+".c")...)
+				run(t, dir, m.cc[0], slices.Concat(m.cc[1:], m.flags, []string{"-O2", "-ffreestanding", "-fno-asynchronous-unwind-tables", "-c",
+					"-o", s + ".o", s + ".c"})...)
 			}
 			run(t, dir, m.binary+"ld", "-r", "-o", "module.ko", "first.o", "second.o")
 			run(t, dir, m.binary+"ld", "-T", "layout.ld", "-o", "linked", "module.ko")
@@ -169,7 +174,9 @@ func TestRelocations(t *testing.T) {
 			copy(want[16*i+3:], v[:width])
 		}
 	}
-	rel := &relocations{r: bytes.NewReader(table), n: n, symbols: symbolsOfTest(), arch: unwind.ArchAMD64}
+	d := &Data{maxSteps: defaultSteps}
+	d.begin()
+	rel := &relocations{d: d, r: bytes.NewReader(table), n: n, symbols: symbolsOfTest(), arch: unwind.ArchAMD64}
 	for i := 0; i < n; i += relaStep {
 		rel.marks = append(rel.marks, uint64(16*i+3))
 	}
@@ -185,6 +192,22 @@ func TestRelocations(t *testing.T) {
 			t.Errorf("pieces of %d bytes differ", size)
 		}
 	}
+	piece := make([]byte, 16)
+	d.maxSteps = 50
+	d.begin()
+	if _, err := s.ReadAt(piece, 16*100); !errors.Is(err, ErrTooMuchWork) {
+		t.Errorf("reading 100 relocations in 50 steps: %v", err)
+	}
+	d.maxSteps = 1000
+	d.begin()
+	rel.marks[1] = 1600
+	if _, err := s.ReadAt(piece, 0); err != nil { // up to the first mark behind, whatever lies before it
+		t.Error(err)
+	}
+	rel.r = bytes.NewReader(table[:10])
+	if _, err := s.ReadAt(piece, 0); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a table cut short: %v", err)
+	}
 }
 
 func symbolsOfTest() []uint64 { return []uint64{0, 0xffffffffc0400000, 0x12345678} }
@@ -195,7 +218,7 @@ func TestHostileRelocations(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "first.c"), []byte(moduleFirst), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "gcc", "-g", "-O2", "-ffreestanding", "-mcmodel=kernel", "-fno-pic", "-c", "-o", "module.ko", "first.c")
+	run(t, dir, "gcc", append(unwindtest.KernelFlags(), "-g", "-O2", "-ffreestanding", "-c", "-o", "module.ko", "first.c")...)
 	whole, err := os.ReadFile(filepath.Join(dir, "module.ko"))
 	if err != nil {
 		t.Fatal(err)
@@ -244,14 +267,61 @@ func TestHostileRelocations(t *testing.T) {
 	if damaged == 0 {
 		t.Error("no damage was seen")
 	}
-	// Out of order: the first two change places.
 	i := slices.IndexFunc(f.Sections, func(s elffile.Section) bool { return s.Name == ".rela.debug_info" })
-	b := slices.Clone(whole)
 	at := f.Sections[i].Offset
-	copy(b[at:], whole[at+relaSize:at+2*relaSize])
-	copy(b[at+relaSize:], whole[at:at+relaSize])
-	if err := open(b); !errors.Is(err, ErrFormat) {
-		t.Errorf("out of order: %v", err)
+	for name, second := range map[string][]byte{
+		"out of order":         make([]byte, 8),
+		"the same place twice": whole[at : at+8],
+	} {
+		b := slices.Clone(whole)
+		copy(b[at+relaSize:], second)
+		if err := open(b); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "not in order") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	t.Logf("%d kinds of damage were seen", damaged)
+}
+
+// TestRelocationsOfWhat: sections of split files have none, a file's symbols are of one table, and what took too many steps once is
+// tried again.
+func TestRelocationsOfWhat(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "first.c"), []byte(moduleFirst), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"-gz=none", "-gz=zlib"} {
+		run(t, dir, "gcc", append(unwindtest.KernelFlags(), "-g", flag, "-O2", "-ffreestanding", "-c", "-o", "module.ko", "first.c")...)
+		f := placed(openDebug(t, filepath.Join(dir, "module.ko")))
+		budget := elffile.NewBudget("test", defaultBudget)
+		d, err := Open(f.Within(budget), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		split := d.newObject(f, "")
+		if s, err := split.section(secInfo); err != nil || s.r != f.ReaderAt() && s.mem == nil || split.symbols != nil {
+			t.Errorf("a split file: %+v, %v", s, err)
+		}
+		split.close()
+		if _, err := d.main.symbolValues(d.main.symbolsOf + 1); !errors.Is(err, ErrFormat) {
+			t.Errorf("another table of symbols: %v", err)
+		}
+		fresh := d.newObject(f, "")
+		d.main, fresh = fresh, d.main
+		used := budget.Used()
+		for range 3 {
+			d.left, d.steps = 3, 0
+			if _, err := d.main.section(secInfo); !errors.Is(err, ErrTooMuchWork) {
+				t.Errorf("%s: three steps: %v", flag, err)
+			}
+		}
+		if budget.Used() != used || d.Stats().Failed != 0 {
+			t.Errorf("%s: %d bytes were kept, %+v", flag, budget.Used()-used, d.Stats())
+		}
+		d.begin()
+		if s, err := d.main.section(secInfo); err != nil || s == nil {
+			t.Errorf("%s: in the next lookup: %v", flag, err)
+		}
+		fresh.close()
+	}
 }

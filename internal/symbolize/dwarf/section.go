@@ -88,16 +88,24 @@ func (s *section) page(n uint64) ([]byte, error) {
 	}
 	start := n * pageSize
 	b := make([]byte, min(pageSize+overlap, s.size-start))
-	got, err := s.r.ReadAt(b, s.off+int64(start))
-	if got < len(b) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := readFull(s.r, b, s.off+int64(start)); err != nil {
 		return nil, fmt.Errorf("reading %s at %#x: %w", s.name, start, err)
 	}
 	s.pages.read += uint64(len(b))
 	s.pages.lru.Add(key, b)
 	return b, nil
+}
+
+// readFull fills b; less than that is an error.
+func readFull(r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // headSize is enough for a unit's header and first DIE.
@@ -143,8 +151,8 @@ func (d *Data) openSection(f *elffile.File, id sectionID, suffix string) (*secti
 	d.pages.ids++
 	s := &section{name: h.Name, size: h.Size, r: f.ReaderAt(), off: int64(h.Offset), id: d.pages.ids, pages: d.pages}
 	if h.Flags&elf.SHF_COMPRESSED == 0 && h.Name[1] != 'z' {
-		if size := uint64(max(f.Size(), 0)); uint64(h.Offset) > size || h.Size > size-uint64(h.Offset) {
-			return nil, fmt.Errorf("%s: %w", h.Name, elffile.ErrTruncated)
+		if err := f.Check(uint64(h.Offset), h.Size); err != nil {
+			return nil, fmt.Errorf("%s: %w", h.Name, err)
 		}
 		return s, nil
 	}

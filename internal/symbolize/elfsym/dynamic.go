@@ -35,7 +35,7 @@ func dynamicTable(f *elffile.File) (*symbolTable, error) {
 	for _, x := range []struct {
 		addr, size uint64
 		off        *int64
-	}{{syms, uint64(count) * symSize, &tab.off}, {strs, size, &tab.strings.off}} {
+	}{{syms, uint64(count) * elffile.SymbolSize, &tab.off}, {strs, size, &tab.strings.off}} {
 		if *x.off, err = fileOffset(f, x.addr, x.size); err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func dynamicTags(f *elffile.File) (map[elf.DynTag]uint64, error) {
 			continue
 		}
 		b := make([]byte, min(p.FileSize/16, maxDynamic)*16)
-		if err := inFile(f, uint64(p.Offset), uint64(len(b))); err != nil {
+		if err := f.Check(uint64(p.Offset), uint64(len(b))); err != nil {
 			return nil, err
 		}
 		if err := readFull(f.ReaderAt(), b, int64(p.Offset)); err != nil {
@@ -83,7 +83,7 @@ func fileOffset(f *elffile.File, addr, size uint64) (int64, error) {
 		if off < d {
 			break
 		}
-		return int64(off), inFile(f, off, size)
+		return int64(off), f.Check(off, size)
 	}
 	return 0, fmt.Errorf("%d bytes at %#x: %w", size, addr, elffile.ErrNoData)
 }

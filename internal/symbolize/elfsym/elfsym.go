@@ -48,9 +48,9 @@ type Options struct {
 
 // Table finds symbols by address. It is for one goroutine at a time.
 type Table struct {
-	rows    []row            // sorted by address
-	resumes []resume         // sorted by address
-	code    []elffile.Extent // executable sections, sorted, disjoint
+	rows    []row           // sorted by address
+	resumes []resume        // sorted by address
+	code    []unwind.Extent // executable sections, sorted, disjoint
 
 	tabs      [3]stringTable    // by source
 	resolvers []unwind.FileAddr // of IFUNCs that only a PLT stub refers to
@@ -121,7 +121,7 @@ func (t *Table) Skipped() int { return t.skipped }
 // Bytes is the memory that the table holds.
 func (t *Table) Bytes() int {
 	return int(unsafe.Sizeof(*t)) + cap(t.rows)*int(unsafe.Sizeof(row{})) + cap(t.resumes)*int(unsafe.Sizeof(resume{})) +
-		cap(t.code)*int(unsafe.Sizeof(elffile.Extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf)
+		cap(t.code)*int(unsafe.Sizeof(unwind.Extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf)
 }
 
 // Lookup appends the function that covers a, with its name demangled; false if no symbol does. An error is one of reading
@@ -187,10 +187,10 @@ func (t *Table) covers(r row, a uint64) bool {
 }
 
 // codeAt returns the executable section around an address.
-func (t *Table) codeAt(a uint64) (elffile.Extent, bool) {
-	i := sort.Search(len(t.code), func(i int) bool { return t.code[i].End > a })
-	if i == len(t.code) || t.code[i].Start > a {
-		return elffile.Extent{}, false
+func (t *Table) codeAt(a uint64) (unwind.Extent, bool) {
+	i := sort.Search(len(t.code), func(i int) bool { return uint64(t.code[i].End) > a })
+	if i == len(t.code) || uint64(t.code[i].Start) > a {
+		return unwind.Extent{}, false
 	}
 	return t.code[i], true
 }

@@ -47,7 +47,7 @@ type readelfSymbol struct {
 }
 
 // readelfFunctions lists the functions of all symbol tables.
-func readelfFunctions(t testing.TB, path string, code []elffile.Extent) []readelfSymbol {
+func readelfFunctions(t testing.TB, path string, code []unwind.Extent) []readelfSymbol {
 	t.Helper()
 	arm := strings.Contains(run(t, "readelf", "-h", path), "AArch64")
 	var out []readelfSymbol
@@ -77,7 +77,7 @@ func readelfFunctions(t testing.TB, path string, code []elffile.Extent) []readel
 		if err != nil {
 			t.Fatal(sc.Text())
 		}
-		if !slices.ContainsFunc(code, func(e elffile.Extent) bool { return e.Start <= addr && addr < e.End }) {
+		if !slices.ContainsFunc(code, func(e unwind.Extent) bool { return uint64(e.Start) <= addr && addr < uint64(e.End) }) {
 			continue
 		}
 		if arm && size == 0 && (name == "$x" || name == "$d") {

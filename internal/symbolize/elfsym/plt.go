@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
 const (
@@ -205,7 +206,7 @@ func (l *loader) relocations(section string, f func(i int64, slot uint64, t targ
 	if s == nil || s.Type != elf.SHT_RELA || s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil
 	}
-	if err := inFile(l.f, uint64(s.Offset), s.Size); err != nil {
+	if err := l.f.Check(uint64(s.Offset), s.Size); err != nil {
 		return err
 	}
 	n := int64(min(s.Size/relaSize, maxRelas))
@@ -277,14 +278,14 @@ func (l *loader) stubRows(stubs []stub, targets []target, dyn *symbolTable) erro
 		return nil
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(targets[a].sym, targets[b].sym) })
-	w := window{tab: &stringTable{dyn.r, dyn.off, dyn.count * symSize}}
+	w := window{tab: &stringTable{dyn.r, dyn.off, dyn.count * elffile.SymbolSize}}
 	for _, i := range order {
-		b, err := w.at(int64(targets[i].sym)*symSize, symSize)
+		b, err := w.at(int64(targets[i].sym)*elffile.SymbolSize, elffile.SymbolSize)
 		if err != nil {
 			return err
 		}
-		if len(b) == symSize {
-			l.addStub(stubs[i], binary.LittleEndian.Uint32(b), sourceDynsym)
+		if len(b) == elffile.SymbolSize {
+			l.addStub(stubs[i], elffile.ParseSymbol(b).Name, sourceDynsym)
 		}
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // row is one symbol. There are millions of them, so it is packed:
@@ -42,11 +42,12 @@ func (r row) plt() bool      { return r.meta&pltBit != 0 }
 func (r row) bind() uint32   { return r.meta >> 30 }
 
 // end is where the symbol's code ends, at the latest with its section c.
-func (r row) end(c elffile.Extent) uint64 {
-	if n := uint64(r.size()); n != maxSize && n < c.End-r.addr {
+func (r row) end(c unwind.Extent) uint64 {
+	end := uint64(c.End)
+	if n := uint64(r.size()); n != maxSize && n < end-r.addr {
 		return r.addr + n
 	}
-	return c.End
+	return end
 }
 
 // resume says that from addr on the symbols that start with row go on, after others inside their range have ended.

@@ -3,7 +3,6 @@ package elfsym
 import (
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -12,8 +11,6 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
-
-const symSize = 24 // Elf64_Sym
 
 // loader collects rows for a Table.
 type loader struct {
@@ -66,7 +63,7 @@ func sectionTable(f *elffile.File, typ elf.SectionType) (*symbolTable, error) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil, fmt.Errorf("compressed symbol table: %w", elffile.ErrUnsupported)
 	}
-	if s.EntSize != symSize && s.EntSize != 0 {
+	if s.EntSize != elffile.SymbolSize && s.EntSize != 0 {
 		return nil, fmt.Errorf("entries of %d bytes: %w", s.EntSize, elffile.ErrUnsupported)
 	}
 	if uint64(s.Link) >= uint64(len(f.Sections)) {
@@ -77,22 +74,15 @@ func sectionTable(f *elffile.File, typ elf.SectionType) (*symbolTable, error) {
 		return nil, fmt.Errorf("section %d for its names is %v: %w", s.Link, str.Type, elffile.ErrUnsupported)
 	}
 	for _, x := range []*elffile.Section{s, str} {
-		if err := inFile(f, uint64(x.Offset), x.Size); err != nil {
+		if err := f.Check(uint64(x.Offset), x.Size); err != nil {
 			return nil, err
 		}
 	}
 	return &symbolTable{
-		r: f.ReaderAt(), off: int64(s.Offset), count: int64(s.Size / symSize),
+		r: f.ReaderAt(), off: int64(s.Offset), count: int64(s.Size / elffile.SymbolSize),
 		strings:  stringTable{f.ReaderAt(), int64(str.Offset), int64(str.Size)},
 		sections: true,
 	}, nil
-}
-
-func inFile(f *elffile.File, off, size uint64) error {
-	if n := uint64(max(f.Size(), 0)); off > n || size > n-off {
-		return fmt.Errorf("%d bytes at offset %#x: %w", size, off, elffile.ErrTruncated)
-	}
-	return nil
 }
 
 // read appends the functions of a table. What was read before an error is kept.
@@ -103,21 +93,22 @@ func (l *loader) read(tab *symbolTable, source uint32, rows []row) ([]row, error
 		rows = make([]row, 0, min(scan/2+1, int64(l.opts.MaxSymbols)))
 	}
 	var labels []row
-	buf := make([]byte, min(scan, 8192)*symSize)
+	buf := make([]byte, min(scan, 8192)*elffile.SymbolSize)
 	for i := int64(0); i < scan; {
-		b := buf[:min(int64(len(buf)), (scan-i)*symSize)]
-		if err := readFull(tab.r, b, tab.off+i*symSize); err != nil {
+		b := buf[:min(int64(len(buf)), (scan-i)*elffile.SymbolSize)]
+		if err := readFull(tab.r, b, tab.off+i*elffile.SymbolSize); err != nil {
 			return rows, err
 		}
-		i += int64(len(b) / symSize)
-		for ; len(b) >= symSize; b = b[symSize:] {
-			r, ok := l.function(b, source)
+		i += int64(len(b) / elffile.SymbolSize)
+		for ; len(b) >= elffile.SymbolSize; b = b[elffile.SymbolSize:] {
+			sym := elffile.ParseSymbol(b)
+			r, ok := l.function(sym, source)
 			if !ok {
 				continue
 			}
 			if len(rows)+len(labels) >= l.opts.MaxSymbols {
 				l.t.skipped++
-			} else if l.f.Arch == unwind.ArchARM64 && r.size() == 0 && elf.ST_TYPE(b[4]) == elf.STT_NOTYPE {
+			} else if l.f.Arch == unwind.ArchARM64 && r.size() == 0 && sym.Type == elf.STT_NOTYPE {
 				labels = append(labels, r)
 			} else {
 				rows = append(rows, r)
@@ -127,40 +118,38 @@ func (l *loader) read(tab *symbolTable, source uint32, rows []row) ([]row, error
 	return withoutMappingSymbols(tab, labels, rows)
 }
 
-// function decides by an Elf64_Sym (name, info, other, section, value, size) whether it is one of a function.
-func (l *loader) function(b []byte, source uint32) (row, bool) {
-	name, addr := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[8:])
-	section, size := elf.SectionIndex(binary.LittleEndian.Uint16(b[6:])), binary.LittleEndian.Uint64(b[16:])
-	if name == 0 || section == elf.SHN_UNDEF || section == elf.SHN_COMMON {
+// function decides whether a symbol is one of a function.
+func (l *loader) function(s elffile.Symbol, source uint32) (row, bool) {
+	if s.Name == 0 || s.Section == elf.SHN_UNDEF || s.Section == elf.SHN_COMMON {
 		return row{}, false
 	}
-	switch elf.ST_TYPE(b[4]) {
+	switch s.Type {
 	case elf.STT_FUNC, elf.STT_GNU_IFUNC:
 		// An absolute symbol is an address only where the file is not relocated.
-		if section == elf.SHN_ABS && l.f.Type != elf.ET_EXEC {
+		if s.Section == elf.SHN_ABS && l.f.Type != elf.ET_EXEC {
 			return row{}, false
 		}
 	case elf.STT_NOTYPE: // what assembly does not declare, such as _start
-		if section == elf.SHN_ABS {
+		if s.Section == elf.SHN_ABS {
 			return row{}, false
 		}
 	default:
 		return row{}, false
 	}
-	if addr >= uint64(l.opts.Except[0]) && addr < uint64(l.opts.Except[1]) {
+	if s.Value >= l.opts.Except[0] && s.Value < l.opts.Except[1] {
 		return row{}, false
 	}
-	if _, ok := l.t.codeAt(addr); !ok {
+	if _, ok := l.t.codeAt(uint64(s.Value)); !ok {
 		return row{}, false
 	}
 	bind := uint32(bindLocal)
-	switch elf.ST_BIND(b[4]) {
+	switch s.Bind {
 	case elf.STB_GLOBAL, elf.SymBind(10): // STB_GNU_UNIQUE
 		bind = bindGlobal
 	case elf.STB_WEAK:
 		bind = bindWeak
 	}
-	return newRow(addr, name, size, source, bind), true
+	return newRow(uint64(s.Value), s.Name, s.Size, source, bind), true
 }
 
 // withoutMappingSymbols appends the labels whose names are not $x or $d, with which arm64 assemblers mark where code and

@@ -33,13 +33,13 @@ const (
 )
 
 // synthText is the code section of synth's files.
-var synthText = elffile.Extent{Start: 0x1000, End: 0x1000 + 64<<20}
+var synthText = unwind.Extent{Start: 0x1000, End: 0x1000 + 64<<20}
 
 // synth makes an ELF file that has a code section (without bytes), .symtab, and extra sections.
 func synth(arch elf.Machine, syms []testSymbol, extra map[string][]byte) []byte {
 	le := binary.LittleEndian
 	strs := []byte{0}
-	symtab := make([]byte, symSize, (len(syms)+1)*symSize)
+	symtab := make([]byte, elffile.SymbolSize, (len(syms)+1)*elffile.SymbolSize)
 	for _, s := range syms {
 		symtab = le.AppendUint32(symtab, uint32(len(strs)))
 		symtab = append(symtab, s.info, 0, 1, 0)
@@ -55,8 +55,8 @@ func synth(arch elf.Machine, syms []testSymbol, extra map[string][]byte) []byte 
 	}
 	sections := []section{
 		{},
-		{".text", uint32(elf.SHT_NOBITS), 0, elf.SHF_ALLOC | elf.SHF_EXECINSTR, synthText.Start, synthText.End - synthText.Start, 0, nil},
-		{".symtab", uint32(elf.SHT_SYMTAB), 3, 0, 0, 0, symSize, symtab},
+		{".text", uint32(elf.SHT_NOBITS), 0, elf.SHF_ALLOC | elf.SHF_EXECINSTR, uint64(synthText.Start), uint64(synthText.End - synthText.Start), 0, nil},
+		{".symtab", uint32(elf.SHT_SYMTAB), 3, 0, 0, 0, elffile.SymbolSize, symtab},
 		{".strtab", uint32(elf.SHT_STRTAB), 0, 0, 0, 0, 0, strs},
 	}
 	for name, data := range extra {
@@ -119,7 +119,7 @@ func nameAt(t testing.TB, tab *Table, a uint64) string {
 
 // TestChoice has an address for every rule by which symbols are chosen.
 func TestChoice(t *testing.T) {
-	end := synthText.End
+	end := uint64(synthText.End)
 	tab, err := loadBytes(t, synth(elf.EM_AARCH64, []testSymbol{
 		{"sized", 0x1000, 16, localFunc}, {"unsized", 0x1000, 0, globalFunc},
 		{"local", 0x2000, 16, localFunc}, {"__weak", 0x2000, 16, weakFunc},

@@ -25,8 +25,9 @@ type coreText struct {
 	begin, end uint64 // addresses of _stext and _etext; 0 if they are not there
 }
 
-// Where linker scripts say that the kernel's code begins and ends: include/asm-generic/sections.h of Linux 6.12.
-const textBegin, textEnd = "_stext", "_etext"
+// TextBegin and TextEnd are the symbols that linker scripts put where the kernel's code begins and ends:
+// include/asm-generic/sections.h of Linux 6.12.
+const TextBegin, TextEnd = "_stext", "_etext"
 
 // parser turns text into parts.
 type parser struct {
@@ -80,9 +81,9 @@ func (p *parser) parseCore() (*part, coreText, error) {
 			break
 		}
 		switch string(l.name) {
-		case textBegin:
+		case TextBegin:
 			text.begin = l.addr
-		case textEnd:
+		case TextEnd:
 			text.end = l.addr
 		}
 		if err := p.add(&b, l, 0); err != nil {
@@ -214,9 +215,9 @@ func kindOf(b []byte) kind {
 		return function
 	}
 	switch string(b) {
-	case "_text", "_stext", "_sinittext", "_sexittext":
+	case "_text", TextBegin, "_sinittext", "_sexittext":
 		return marker
-	case "_etext", "_einittext", "_eexittext":
+	case TextEnd, "_einittext", "_eexittext":
 		return boundary
 	}
 	if b[1] != '_' {

@@ -13,7 +13,6 @@ import (
 	"bufio"
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -21,22 +20,19 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/kallsyms"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
-// ErrMismatch: the file's symbols are not where the running kernel's can be.
-var ErrMismatch = errors.New("symbols differ from the running kernel's")
+// ErrMismatch: where the running kernel's code lies cannot be told from the file's symbols and the kernel's; one or the other
+// may be missing.
+var ErrMismatch = errors.New("symbols of file and running kernel do not match")
 
 const (
-	symSize = 24
-
-	// textBegin and textEnd are symbols of linker scripts: include/asm-generic/sections.h of Linux 6.12.
-	textBegin, textEnd = "_stext", "_etext"
-
 	// maxSymbols bounds what is looked through; a kernel has some 300,000.
 	maxSymbols = 8 << 20
-	// maxStrings bounds the names of a module's symbols; a vmlinux's, some 10 MiB, are not kept.
+	// maxStrings bounds the names of symbols that are read: a vmlinux has some 10 MiB of them.
 	maxStrings = 1 << 30
 	// maxOffsets bounds the places in a file where a name may stand, of which one is a symbol's.
 	maxOffsets = 4096
@@ -46,34 +42,34 @@ const (
 // and _etext are in that kernel; end may be 0, for not known. It returns ErrMismatch, wrapped, or an error of reading f.
 func Slide(f *elffile.File, begin, end uint64) (uint64, error) {
 	if begin == 0 {
-		return 0, fmt.Errorf("%w: /proc/kallsyms has no %s", ErrMismatch, textBegin)
+		return 0, fmt.Errorf("%w: /proc/kallsyms has no %s", ErrMismatch, kallsyms.TextBegin)
 	}
 	table, text, err := symtab(f)
 	if err != nil {
 		return 0, err
 	}
-	found, err := offsets(f, text, textBegin, textEnd)
+	found, err := offsets(f, text, kallsyms.TextBegin, kallsyms.TextEnd)
 	if err != nil {
 		return 0, err
 	}
 	values := map[string]uint64{}
-	err = eachSymbol(f, table, func(name uint32, _ elf.SymType, section int, value uint64) error {
-		if n, ok := found[name]; ok && section != int(elf.SHN_UNDEF) {
+	err = eachSymbol(f, table, func(s elffile.Symbol) error {
+		if n, ok := found[s.Name]; ok && s.Section != elf.SHN_UNDEF {
 			if _, again := values[n]; again {
 				return fmt.Errorf("%w: %s is there twice", ErrMismatch, n)
 			}
-			values[n] = value
+			values[n] = uint64(s.Value)
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	inFile, ok := values[textBegin]
+	inFile, ok := values[kallsyms.TextBegin]
 	if !ok {
-		return 0, fmt.Errorf("%w: the file has no %s", ErrMismatch, textBegin)
+		return 0, fmt.Errorf("%w: the file has no %s", ErrMismatch, kallsyms.TextBegin)
 	}
-	if e, ok := values[textEnd]; ok && end != 0 && e-inFile != end-begin {
+	if e, ok := values[kallsyms.TextEnd]; ok && end != 0 && e-inFile != end-begin {
 		return 0, fmt.Errorf("%w: %d bytes of code, not %d", ErrMismatch, e-inFile, end-begin)
 	}
 	return begin - inFile, nil
@@ -105,16 +101,17 @@ func Place(f *elffile.File, symbols iter.Seq2[string, uint64]) (*elffile.File, e
 	bases := map[int]unwind.FileAddr{}
 	// Names of static functions may be there several times, as may labels: what is there once in the file and in the kernel counts.
 	seen := map[string]place{}
-	err = eachSymbol(f, table, func(name uint32, typ elf.SymType, section int, value uint64) error {
-		if typ != elf.STT_FUNC || section >= len(f.Sections) || f.Sections[section].Flags&code != code || int(name) >= len(b) {
+	err = eachSymbol(f, table, func(s elffile.Symbol) error {
+		section := int(s.Section)
+		if s.Type != elf.STT_FUNC || section >= len(f.Sections) || f.Sections[section].Flags&code != code || int(s.Name) >= len(b) {
 			return nil
 		}
-		n, _, _ := bytes.Cut(b[name:], []byte{0})
+		n, _, _ := bytes.Cut(b[s.Name:], []byte{0})
 		addr, ok := running[string(n)]
 		if !ok || addr == ambiguous {
 			return nil
 		}
-		p := place{section, unwind.FileAddr(addr - value)}
+		p := place{section, unwind.FileAddr(addr) - s.Value}
 		if before, again := seen[string(n)]; again && before != p {
 			p.section = -1
 		}
@@ -155,29 +152,28 @@ type place struct {
 func symtab(f *elffile.File) (table, text *elffile.Section, err error) {
 	i := slices.IndexFunc(f.Sections, func(s elffile.Section) bool { return s.Type == elf.SHT_SYMTAB })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("%w: the file has none", ErrMismatch)
+		return nil, nil, fmt.Errorf("%w: the file has no table of symbols", ErrMismatch)
 	}
 	table = &f.Sections[i]
 	if int(table.Link) >= len(f.Sections) || f.Sections[table.Link].Type != elf.SHT_STRTAB {
-		return nil, nil, fmt.Errorf("%w: they have no names", ErrMismatch)
+		return nil, nil, fmt.Errorf("%w: the file has no names of symbols", ErrMismatch)
 	}
 	return table, &f.Sections[table.Link], nil
 }
 
-// eachSymbol calls yield for all symbols, until it returns an error. name is where its name stands.
-func eachSymbol(f *elffile.File, table *elffile.Section, yield func(name uint32, typ elf.SymType, section int, value uint64) error) error {
-	n := table.Size / symSize
+// eachSymbol calls yield for all symbols, until it returns an error.
+func eachSymbol(f *elffile.File, table *elffile.Section, yield func(elffile.Symbol) error) error {
+	n := table.Size / elffile.SymbolSize
 	if n > maxSymbols {
 		return fmt.Errorf("%d symbols: %w", n, elffile.ErrTooLarge)
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(f.ReaderAt(), int64(table.Offset), int64(n*symSize)), 64<<10)
-	var b [symSize]byte
+	in := bufio.NewReaderSize(io.NewSectionReader(f.ReaderAt(), int64(table.Offset), int64(n*elffile.SymbolSize)), 64<<10)
+	var b [elffile.SymbolSize]byte
 	for range n {
 		if _, err := io.ReadFull(in, b[:]); err != nil {
 			return fmt.Errorf("reading symbols: %w", err)
 		}
-		err := yield(binary.LittleEndian.Uint32(b[:]), elf.SymType(b[4]&15), int(binary.LittleEndian.Uint16(b[6:])), binary.LittleEndian.Uint64(b[8:]))
-		if err != nil {
+		if err := yield(elffile.ParseSymbol(b[:])); err != nil {
 			return err
 		}
 	}

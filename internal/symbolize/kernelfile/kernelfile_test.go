@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/kallsyms"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
@@ -55,7 +56,7 @@ func build(t testing.TB) (dir string) {
 		}
 	}
 	for _, c := range [][]string{
-		{"gcc", "-g", "-O1", "-ffreestanding", "-fno-pic", "-mcmodel=kernel", "-c", "-o", "module.ko", "a.c"},
+		append([]string{"gcc", "-g", "-O1", "-ffreestanding", "-c", "-o", "module.ko", "a.c"}, unwindtest.KernelFlags()...),
 		{"ld", "-T", "kernel.ld", "-o", "vmlinux", "module.ko"},
 		{"ld", "-T", "module.ld", "-o", "running", "module.ko"},
 	} {
@@ -101,7 +102,7 @@ func functions(t testing.TB, dir, name string) map[string]uint64 {
 	}
 	out := map[string]uint64{}
 	for _, s := range symbols {
-		if elf.ST_TYPE(s.Info) == elf.STT_FUNC || s.Name == textBegin || s.Name == textEnd {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC || s.Name == kallsyms.TextBegin || s.Name == kallsyms.TextEnd {
 			out[s.Name] = s.Value
 		}
 	}

@@ -37,7 +37,6 @@ const (
 	// maxTables bounds the symbol tables that are read (files have at most two), and maxSymbols the bytes of one.
 	maxTables  = 4
 	maxSymbols = 32 << 20
-	symbolSize = 24
 	// regionBytes is what a byte of code takes while it is followed: itself, and what region has for each.
 	regionBytes = 1 + 2 + 1 + 1 + 1 + 4
 	// What comes up on the way is bounded as well, far above what real code has: places that are still to be followed of one

@@ -3,7 +3,6 @@ package codeflow
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"slices"
@@ -99,18 +98,18 @@ func (a *analyzer) symbols(s *elffile.Section) {
 	if !ok {
 		return
 	}
-	for ; len(b) >= symbolSize; b = b[symbolSize:] {
-		at := unwind.FileAddr(binary.LittleEndian.Uint64(b[8:]))
-		if elf.ST_TYPE(b[4]) != elf.STT_FUNC || binary.LittleEndian.Uint16(b[6:]) == 0 {
+	for ; len(b) >= elffile.SymbolSize; b = b[elffile.SymbolSize:] {
+		sym := elffile.ParseSymbol(b)
+		if sym.Type != elf.STT_FUNC || sym.Section == elf.SHN_UNDEF {
 			continue
 		}
-		name := names[min(uint64(binary.LittleEndian.Uint32(b)), uint64(len(names))):]
+		name := names[min(uint64(sym.Name), uint64(len(names))):]
 		name = name[:min(len(name), 256)]
 		if n := bytes.IndexByte(name, 0); n >= 0 {
 			name = name[:n]
 		}
 		if !bytes.Contains(name, []byte(".cold")) {
-			a.start(at)
+			a.start(sym.Value)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
 		return nil, fmt.Errorf("reading section %s of %d bytes: %w", s.Name, s.Size, ErrTooLarge)
 	}
 	// The file's size is no bound: holes in it cost its author nothing.
-	if err := f.check(uint64(s.Offset), s.Size); err != nil {
+	if err := f.Check(uint64(s.Offset), s.Size); err != nil {
 		return nil, fmt.Errorf("reading section %s: %w", s.Name, err)
 	}
 	if err := f.budget.Take(s.Size, "section "+s.Name); err != nil {
@@ -88,7 +88,7 @@ func (f *File) ReadAddr(b []byte, a unwind.FileAddr) error {
 		if off < d {
 			break
 		}
-		if err := f.check(off, uint64(len(b))); err != nil {
+		if err := f.Check(off, uint64(len(b))); err != nil {
 			return fmt.Errorf("reading %d bytes at %#x: %w", len(b), uint64(a), err)
 		}
 		if err := f.readAt(b, int64(off)); err != nil {
@@ -99,8 +99,8 @@ func (f *File) ReadAddr(b []byte, a unwind.FileAddr) error {
 	return fmt.Errorf("reading %d bytes at %#x: %w", len(b), uint64(a), ErrNoData)
 }
 
-// check tells whether n bytes at off lie inside the file.
-func (f *File) check(off, n uint64) error {
+// Check returns ErrTruncated, wrapped, unless n bytes at off lie inside the file.
+func (f *File) Check(off, n uint64) error {
 	if size := uint64(f.size); off > size || n > size-off {
 		return fmt.Errorf("%d bytes at offset %#x: %w", n, off, ErrTruncated)
 	}
@@ -109,7 +109,7 @@ func (f *File) check(off, n uint64) error {
 
 // slice reads n bytes at off; the file's size bounds what it allocates, callers bound n further.
 func (f *File) slice(off, n uint64) ([]byte, error) {
-	if err := f.check(off, n); err != nil {
+	if err := f.Check(off, n); err != nil {
 		return nil, err
 	}
 	b := make([]byte, n)

@@ -162,17 +162,14 @@ func (f *File) Code() (x []unwind.Segment) {
 	return x
 }
 
-// Extent is a range of addresses of the file.
-type Extent struct{ Start, End uint64 }
-
 // CodeExtents returns the addresses at which there is code in memory, sorted and disjoint: those of the executable sections,
 // also of sections that a separate debug file has without data, or, without section headers, of the executable segments. What
 // a linker discarded has addresses elsewhere, most often 0, 1, -1 or -2.
-func (f *File) CodeExtents() []Extent {
-	var all []Extent
+func (f *File) CodeExtents() []unwind.Extent {
+	var all []unwind.Extent
 	add := func(start unwind.FileAddr, size uint64) {
-		if end := uint64(start) + size; end > uint64(start) {
-			all = append(all, Extent{uint64(start), end})
+		if end := start + unwind.FileAddr(size); end > start {
+			all = append(all, unwind.Extent{Start: start, End: end})
 		}
 	}
 	const code = elf.SHF_EXECINSTR | elf.SHF_ALLOC
@@ -188,7 +185,7 @@ func (f *File) CodeExtents() []Extent {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(all, func(a, b unwind.Extent) int { return cmp.Compare(a.Start, b.Start) })
 	out := all[:0]
 	for _, e := range all {
 		if n := len(out); n > 0 && e.Start < out[n-1].End {

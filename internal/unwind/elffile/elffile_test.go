@@ -228,11 +228,11 @@ func TestCodeExtents(t *testing.T) {
 		},
 	}
 	// One around another ends where the larger one does: what is behind the smaller one is code still.
-	if got, want := f.CodeExtents(), []Extent{{0x1000, 0x1110}, {0x1110, 0x1120}, {0x3000, 0x3100}}; !slices.Equal(got, want) {
+	if got, want := f.CodeExtents(), []unwind.Extent{{Start: 0x1000, End: 0x1110}, {Start: 0x1110, End: 0x1120}, {Start: 0x3000, End: 0x3100}}; !slices.Equal(got, want) {
 		t.Errorf("%#x, not %#x", got, want)
 	}
 	f.Sections = nil
-	if got, want := f.CodeExtents(), []Extent{{0x1000, 0x1010}, {0x9000, 0x9100}}; !slices.Equal(got, want) {
+	if got, want := f.CodeExtents(), []unwind.Extent{{Start: 0x1000, End: 0x1010}, {Start: 0x9000, End: 0x9100}}; !slices.Equal(got, want) {
 		t.Errorf("%#x, not %#x", got, want)
 	}
 }

@@ -59,7 +59,7 @@ func (f *File) compression(s *Section) (c compressed, ok bool, err error) {
 	if n == 0 {
 		return s.compression(nil)
 	}
-	if err := f.check(uint64(s.Offset), s.Size); err != nil {
+	if err := f.Check(uint64(s.Offset), s.Size); err != nil {
 		return c, false, err
 	}
 	head := make([]byte, n)

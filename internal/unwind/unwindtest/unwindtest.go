@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -24,6 +25,14 @@ func Need(t testing.TB, tools ...string) {
 			t.Fatalf("%s is missing: install it with make setup (%v)", tool, err)
 		}
 	}
+}
+
+// KernelFlags are what compilers of the machine's own architecture need for code at the kernel's addresses.
+func KernelFlags() []string {
+	if runtime.GOARCH == "amd64" {
+		return []string{"-fno-pic", "-mcmodel=kernel"}
+	}
+	return []string{"-fno-pic"} // arm64's reaches its surroundings, wherever it lies
 }
 
 // Open opens an ELF file, which stays open until the test ends.
