@@ -7,42 +7,52 @@ import (
 )
 
 const (
-	maxMarkerScan = 16 << 20 // bytes of one string table that are searched for a compiler's marker
-	markerChunk   = 64 << 10
+	maxEvidence   = 16 << 20 // bytes of one string table that are searched for what tells of compilers
+	evidenceChunk = 64 << 10
+	maxCompared   = 512 // bytes of one name: longer ones tell nothing
 )
 
-// by returns which of the compilers the file has code of. Each is looked for once, when a name that may be its own is asked for. What
-// cannot be read has no marker: then names stay as they are.
-func (t *Table) by(suspects names.Compilers) names.Compilers {
-	if suspects&^t.asked != 0 {
-		for i := range t.tabs {
-			t.search(&t.tabs[i], suspects&^t.asked)
-		}
-		t.asked |= suspects
+// by returns which of the compilers the symbol is of whose names look like anyone's. The file's names are gone through once, when
+// a name that may be of one is asked for. What cannot be read tells nothing: then names stay as they are.
+func (t *Table) by(symbol string) names.Compilers {
+	if names.Suspects(symbol) == 0 {
+		return 0
 	}
-	return t.found & suspects
+	if !t.searched {
+		t.searched = true
+		for i := range t.tabs {
+			t.search(&t.tabs[i])
+		}
+		t.evidence.Complete()
+	}
+	return t.evidence.Of(symbol)
 }
 
-// search adds the compilers whose markers are in a string table.
-func (t *Table) search(tab *stringTable, suspects names.Compilers) {
+// search goes through a string table.
+func (t *Table) search(tab *stringTable) {
 	if tab.r == nil {
 		return
 	}
-	const overlap = 32 // more than any marker
-	chunk := make([]byte, markerChunk+overlap)
-	kept, size := 0, min(tab.size, maxMarkerScan)
+	chunk := make([]byte, maxCompared+evidenceChunk)
+	kept, size := 0, min(tab.size, maxEvidence)
 	for off := int64(0); off < size; {
-		n := int(min(markerChunk, size-off))
+		n := int(min(evidenceChunk, size-off))
 		if readFull(tab.r, chunk[kept:kept+n], tab.off+off) != nil {
 			return
 		}
-		for c, marker := range names.Markers() {
-			if suspects&c != 0 && bytes.Contains(chunk[:kept+n], []byte(marker)) {
-				t.found |= c
-			}
-		}
 		off += int64(n)
-		end := kept + n
-		kept = copy(chunk, chunk[max(end-overlap, 0):end])
+		rest := chunk[:kept+n]
+		for {
+			end := bytes.IndexByte(rest, 0)
+			if end < 0 {
+				break
+			}
+			t.evidence.Add(rest[:end])
+			rest = rest[end+1:]
+		}
+		if len(rest) > maxCompared {
+			rest = rest[len(rest)-maxCompared:] // the end of a name that is too long
+		}
+		kept = copy(chunk, rest)
 	}
 }

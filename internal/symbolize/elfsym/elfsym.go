@@ -57,8 +57,8 @@ type Table struct {
 	debugData []byte            // names from .gnu_debugdata
 	skipped   int               // symbols beyond the limits
 
-	asked names.Compilers // those that were looked for
-	found names.Compilers // and are there
+	evidence names.Evidence
+	searched bool // for the evidence
 
 	buf []byte
 }
@@ -74,7 +74,7 @@ type stringTable struct {
 type Symbol struct {
 	Name string // as the symbol table has it
 	PLT  bool   // the address is in a stub that calls the function of that name
-	// By are compilers that the file has code of, among those that could have made this name.
+	// By are the compilers, among those whose names look like anyone's, that made this one by all that is known.
 	By names.Compilers
 }
 
@@ -121,7 +121,7 @@ func (t *Table) Skipped() int { return t.skipped }
 // Bytes is the memory that the table holds.
 func (t *Table) Bytes() int {
 	return int(unsafe.Sizeof(*t)) + cap(t.rows)*int(unsafe.Sizeof(row{})) + cap(t.resumes)*int(unsafe.Sizeof(resume{})) +
-		cap(t.code)*int(unsafe.Sizeof(unwind.Extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf)
+		cap(t.code)*int(unsafe.Sizeof(unwind.Extent{})) + cap(t.resolvers)*8 + cap(t.debugData) + cap(t.buf) + t.evidence.Bytes()
 }
 
 // Lookup appends the function that covers a, with its name demangled; false if no symbol does. An error is one of reading
@@ -155,7 +155,7 @@ func (t *Table) symbol(a unwind.FileAddr, follow bool) (best Symbol, ok bool, er
 		}
 	}
 	if ok {
-		best.By = t.by(names.Suspects(best.Name))
+		best.By = t.by(best.Name)
 		return best, true, nil
 	}
 	if err != nil {

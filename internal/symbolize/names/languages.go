@@ -16,15 +16,6 @@ const (
 	Nim
 )
 
-// Markers are strings that are in the symbol tables of every file that a compiler has made code of.
-func Markers() map[Compilers]string {
-	return map[Compilers]string{
-		GHC:  "stg_upd_frame_info", // of the runtime system: what updates a thunk
-		GNAT: "__gnat_",            // of the runtime library
-		Nim:  "NimMain",            // what runs the modules' top level
-	}
-}
-
 // Suspects returns the compilers of which the symbol may be.
 func Suspects(symbol string) Compilers {
 	var c Compilers
@@ -45,11 +36,7 @@ func foreign(symbol string, by Compilers) (string, bool) {
 	if len(symbol) < 3 || len(symbol) > MaxMangled {
 		return "", false
 	}
-	base, clone := symbol, ""
-	// GCC appends what it made of a function: .constprop.0, .part.3, .cold
-	if i := strings.IndexByte(symbol, '.'); i > 0 && gccSuffix(symbol[i:]) {
-		base, clone = symbol[:i], " [clone "+symbol[i:]+"]"
-	}
+	base, clone := cutClone(symbol)
 	name, ok := "", false
 	switch {
 	case symbol[0] == '_' && (symbol[1] == 'D' || symbol[1] == 'Q'):
@@ -65,17 +52,29 @@ func foreign(symbol string, by Compilers) (string, bool) {
 		name, ok = gfortran(base)
 	case strings.Contains(base, "_$$_"):
 		return pascal(symbol)
-	case by&GHC != 0 && strings.HasSuffix(base, "_info"):
-		name, ok = haskell(base)
-	case by&Nim != 0 && strings.Contains(base, "__"):
-		name, ok = nim(base)
-	case by&GNAT != 0:
-		name, ok = ada(base)
+	default:
+		if by&GHC != 0 && strings.HasSuffix(base, "_info") {
+			name, ok = haskell(base)
+		}
+		if !ok && by&Nim != 0 && strings.Contains(base, "__") {
+			name, ok = nim(base)
+		}
+		if !ok && by&GNAT != 0 {
+			name, ok = ada(base)
+		}
 	}
 	if !ok || name == "" || !utf8.ValidString(name) {
 		return "", false
 	}
 	return name + clone, true
+}
+
+// cutClone takes off what GCC appends to say what it made of a function (.constprop.0, .part.3, .cold), and returns that for people.
+func cutClone(symbol string) (base, clone string) {
+	if i := strings.IndexByte(symbol, '.'); i > 0 && gccSuffix(symbol[i:]) {
+		return symbol[:i], " [clone " + symbol[i:] + "]"
+	}
+	return symbol, ""
 }
 
 func gccSuffix(s string) bool {
