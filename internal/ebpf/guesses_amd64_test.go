@@ -34,12 +34,7 @@ func TestWithoutGuesses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer k.Close()
-				cpu, err := k.StartOnCPU(997)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer cpu.Close()
+				sampled(t, k)
 				publish(t, k, pid)
 				mappings := mappedTables(t, k, pid)
 				inCode, asWanted := 0, 0

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zaptest"
-
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -58,15 +56,7 @@ func TestLuaJIT(t *testing.T) {
 	defer file.Close()
 	for name, v := range map[string]Variant{"loop": VariantLoop, "tail": VariantTail} {
 		t.Run(name, func(t *testing.T) {
-			k, err := Load(zaptest.NewLogger(t), Options{Variant: v, MaxFrames: 1024, MemoryBytes: 256 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer k.Close()
-			cpu, err := k.StartOnCPU(997)
-			if err != nil {
-				t.Fatal(err)
-			}
+			k, cpu := sampling(t, v)
 			publish(t, k, pid)
 			mappings := mappedTables(t, k, pid)
 			taken0, lost0 := k.Counts()

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zaptest"
-
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -75,16 +73,7 @@ func TestWalkAgainstReference(t *testing.T) {
 	}
 	for name, v := range map[string]Variant{"loop": VariantLoop, "tail": VariantTail} {
 		t.Run(name, func(t *testing.T) {
-			k, err := Load(zaptest.NewLogger(t), Options{Variant: v, MaxFrames: 1024, MemoryBytes: 256 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer k.Close()
-			cpu, err := k.StartOnCPU(997)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cpu.Close()
+			k, _ := sampling(t, v)
 			code := codeOf{mappings: mappedTables(t, k, pid)}
 			code.tables = tablesOf(t, pid, code.mappings)
 			const samples = 1500

@@ -128,6 +128,28 @@ func readOf(t testing.TB, k *Kernel, pid int, f func(*Sample)) {
 	}
 }
 
+// sampling is a kernel that samples all CPUs until the test ends.
+func sampling(t testing.TB, v Variant) (*Kernel, *OnCPU) {
+	t.Helper()
+	k, err := Load(zaptest.NewLogger(t), Options{Variant: v, MaxFrames: 1024, MemoryBytes: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, sampled(t, k)
+}
+
+// sampled has a kernel sample all CPUs until the test ends, which closes both.
+func sampled(t testing.TB, k *Kernel) *OnCPU {
+	t.Helper()
+	t.Cleanup(func() { k.Close() })
+	cpu, err := k.StartOnCPU(997)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cpu.Close() })
+	return cpu
+}
+
 // publish waits for a sample of the process, which tells its identity, and makes BPF know its mappings.
 func publish(t testing.TB, k *Kernel, pid int) {
 	t.Helper()
@@ -150,16 +172,7 @@ func TestWalkDeep(t *testing.T) {
 	pid := startDeep(t)
 	for name, v := range map[string]Variant{"loop": VariantLoop, "tail": VariantTail} {
 		t.Run(name, func(t *testing.T) {
-			k, err := Load(zaptest.NewLogger(t), Options{Variant: v, MaxFrames: 1024, MemoryBytes: 256 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer k.Close()
-			cpu, err := k.StartOnCPU(997)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cpu.Close()
+			k, _ := sampling(t, v)
 			publish(t, k, pid)
 			var stops [unwind.StopReasons]int
 			total, deep := 0, 0

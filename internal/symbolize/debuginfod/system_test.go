@@ -15,7 +15,6 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/debugfile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/dwarf"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
@@ -46,22 +45,11 @@ func TestElfutils(t *testing.T) {
 	run("objcopy", "--only-keep-debug", "prog", "served/prog.debug")
 	run("objcopy", "--strip-all", "prog")
 
-	r, err := os.Open(filepath.Join(dir, "prog"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := unwindtest.Open(t, filepath.Join(dir, "prog"))
 	clock := newClock()
 	c := client(t, Options{URLs: []string{url}, Now: clock.Now})
 	var found *debugfile.Found
+	var err error
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(300 * time.Millisecond) {
 		found, err = debugfile.Find(t.Context(), f, "/prog", debugfile.Options{Fetcher: c})
 		if err == nil {

@@ -2,7 +2,6 @@ package symbolizertest_test
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/dwarf"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/symbolizertest"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
-	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
@@ -43,20 +41,7 @@ func build(t *testing.T) (path string, addrs []unwind.FileAddr) {
 
 func lookUp(t *testing.T, path string, addrs []unwind.FileAddr) []symbolizertest.Answer {
 	t.Helper()
-	r, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	st, err := r.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elffile.New(r, st.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := dwarf.Open(f, dwarf.Options{})
+	d, err := dwarf.Open(unwindtest.Open(t, path), dwarf.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
