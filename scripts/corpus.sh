@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # corpus.sh ARCH DIR: unpacks Debian packages of an architecture with many ELF files, of many compilers, into DIR, for tests that
-# compare unwind tables with what other tools say. Nothing of them is run.
+# compare unwind tables with what other tools say. Nothing of them is run. What is there already stays if this script is the same.
 set -euo pipefail
 arch=$1 dir=$2
 packages=(
@@ -10,13 +10,20 @@ packages=(
 	libx264-164 libx265-215 libxml2 libzstd1 mawk musl ocaml-base openssl openssh-client openssh-server passwd perl-base php8.4-cli
 	postgresql-17 python3.13-minimal redis-server redis-tools ripgrep rsync sed sqlite3 systemd tar util-linux vim xz-utils zstd
 )
-[[ ! -e $dir/complete ]] || exit 0
+list=$(sha256sum "$0" | cut -d ' ' -f 1)
 apt=$(cd "$(dirname "$0")" && pwd)/kernels/apt.sh
-rm -rf "$dir"
-mkdir -p "$dir/packages" "$dir/root"
-(cd "$dir/packages" && "$apt" trixie "$arch" get -qq download "${packages[@]}" >&2)
-for package in "$dir"/packages/*.deb; do
-	dpkg-deb -x "$package" "$dir/root"
+mkdir -p "$(dirname "$dir")"
+exec 9>"$dir.lock"
+flock 9 # several tests may want them at a time
+[[ $(cat "$dir/complete" 2>/dev/null) != "$list" ]] || exit 0
+scratch=$dir.new
+rm -rf "$scratch"
+mkdir -p "$scratch/packages" "$scratch/root"
+(cd "$scratch/packages" && "$apt" trixie "$arch" get -qq download "${packages[@]}" >&2)
+for package in "$scratch"/packages/*.deb; do
+	dpkg-deb -x "$package" "$scratch/root"
 done
-rm -rf "$dir/packages"
-touch "$dir/complete"
+rm -rf "$scratch/packages"
+echo "$list" >"$scratch/complete"
+rm -rf "$dir"
+mv "$scratch" "$dir"

@@ -133,5 +133,8 @@ func compareWithReadelf(t *testing.T, path, section string, f *elffile.File, tab
 	for _, d := range c.Differ {
 		t.Errorf("%s: %s", path, d)
 	}
+	if c.Outside > 0 || c.Overlaps > 0 {
+		t.Errorf("%s: of %d rows %d are in no segment with code, %d in several functions", path, c.Rows, c.Outside, c.Overlaps)
+	}
 	return c.Rows
 }
