@@ -2,7 +2,6 @@ package ehframe
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -103,14 +102,8 @@ func TestFunctionsStripped(t *testing.T) {
 }
 
 func FuzzFunctions(f *testing.F) {
-	for _, path := range []string{"../../../testdata/elf/gcc_amd64.elf", "../../../testdata/elf/gcc_arm64.elf"} {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		if len(b) < 1<<17 {
-			f.Add(b, uint64(0x1139))
-		}
+	for _, b := range unwindtest.Seeds(f, "../../..", "gcc_amd64", "gcc_arm64") {
+		f.Add(b, uint64(0x1139))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, a uint64) {
 		file, err := elffile.New(bytes.NewReader(b), int64(len(b)))

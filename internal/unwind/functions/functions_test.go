@@ -182,14 +182,8 @@ func TestBudget(t *testing.T) {
 }
 
 func FuzzList(f *testing.F) {
-	for _, name := range []string{"gcc_amd64", "gcc_arm64", "cfi_amd64", "sectionless_amd64"} {
-		b, err := os.ReadFile("../../../testdata/elf/" + name + ".elf")
-		if err != nil {
-			f.Fatal(err)
-		}
-		if len(b) < 1<<17 {
-			f.Add(b, uint64(0x1139))
-		}
+	for _, b := range unwindtest.Seeds(f, "../../..", "gcc_amd64", "gcc_arm64", "cfi_amd64", "sectionless_amd64") {
+		f.Add(b, uint64(0x1139))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, a uint64) {
 		file, err := elffile.New(bytes.NewReader(b), int64(len(b)))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -52,6 +53,21 @@ func Open(t testing.TB, path string) *elffile.File {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return f
+}
+
+// Seeds reads those of testdata's ELF files that are small enough for fuzzing; root is the path to the project's.
+func Seeds(t testing.TB, root string, names ...string) (all [][]byte) {
+	t.Helper()
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(root, "testdata/elf", name+".elf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) < 1<<17 {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // Symbols are those of a file's .symtab.
