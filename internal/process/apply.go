@@ -340,7 +340,7 @@ func (t *Table) ReadStarted(p *Process) {
 // readTime, whether they came already or will come, are laid over them; older ones are forgotten, but for what they told of
 // anonymous memory that is still there. start is the
 // process's start time as read along with the maps (ns of CLOCK_BOOTTIME, to the clock tick), 0 if unknown: it tells
-// whether the pid still stood for p. It returns false if it did not.
+// whether the pid still stood for p. It returns false if it did not, or has no mappings any more.
 func (t *Table) SetMaps(p *Process, read []MmapInfo, readTime, start uint64) bool {
 	p.reading = false
 	if p.state == Removed || p.ended != 0 || !p.startedAbout(start) || readTime < p.born {
@@ -351,6 +351,10 @@ func (t *Table) SetMaps(p *Process, read []MmapInfo, readTime, start uint64) boo
 		p.start = start
 	}
 	p.merge(false)
+	if len(read) == 0 && len(p.list.m) > 0 {
+		t.ReadFailed(p) // it has exited, or is about to: what it had is what its samples need
+		return false
+	}
 	layers := make([]MappedFile, 0, len(read)+len(p.list.m))
 	for i := range read {
 		if read[i].Start < read[i].End {

@@ -218,6 +218,24 @@ func TestInheritOnceKnown(t *testing.T) {
 	}
 }
 
+// TestSetMapsOfTheDead has a process exit while its mappings are read: it keeps those that it had, and is not asked again at once.
+func TestSetMapsOfTheDead(t *testing.T) {
+	b := newTestTable(t)
+	b.exec(10, 4, "/x")
+	p := b.sample(11, 4, 0, 1, "/x")
+	b.Suspect(p)
+	if !p.WantsMaps() {
+		t.Fatal("not suspected")
+	}
+	b.ReadStarted(p)
+	if b.SetMaps(p, nil, 20, 0) || image(p) != "/x" || p.WantsMaps() {
+		t.Errorf("has %q, wants maps %v", image(p), p.WantsMaps())
+	}
+	if s := b.Stats(); s.MapsFailed != 1 || s.MapsRead != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestSetMapsOfAnother(t *testing.T) {
 	b := newTestTable(t)
 	p := b.sample(10, 4, 5*clockTick+3, 3, "")

@@ -231,7 +231,7 @@ func modelStep(table *Table, w *world, views map[uint32]view) {
 		table.ReadStarted(got)
 		var read []MmapInfo
 		v := view{}
-		for range r.IntN(6) {
+		for range 1 + r.IntN(5) { // what runs has code
 			m := w.mmapInfo()
 			m.Start += 100 * pageSize * unwind.Addr(len(read))
 			m.End += 100 * pageSize * unwind.Addr(len(read))

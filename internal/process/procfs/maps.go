@@ -69,9 +69,25 @@ func (fs *FS) readMaps(pid uint32, name string) ([]process.MmapInfo, error) {
 		return nil, fmt.Errorf("reading maps of process %d: %w", pid, gone(err))
 	}
 	defer f.Close()
-	maps, err := ParseMaps(f, MaxMaps)
+	maps, err := mapsOf(f)
 	if err != nil {
 		return nil, fmt.Errorf("reading maps of process %d: %w", pid, gone(err))
+	}
+	return maps, nil
+}
+
+// mapsOf reads a maps file. The kernel writes it piece by piece, and once the process has exited or begun another program it has
+// no more to say through a file that was opened before: what was read until then is a part of the mappings only, and an error.
+func mapsOf(f interface {
+	io.Reader
+	io.ReaderAt
+}) ([]process.MmapInfo, error) {
+	maps, err := ParseMaps(f, MaxMaps)
+	if err != nil || len(maps) == 0 {
+		return nil, err
+	}
+	if n, err := f.ReadAt(make([]byte, 1), 0); n == 0 {
+		return nil, errors.Join(ErrGone, err)
 	}
 	return maps, nil
 }

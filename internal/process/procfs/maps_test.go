@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,6 +116,51 @@ func TestOwnMaps(t *testing.T) {
 	}
 	if !vdso || !self {
 		t.Errorf("vdso %v, own program %v: %+v", vdso, self, maps)
+	}
+}
+
+// rest is a maps file of which some was read, and that now says something else.
+type rest struct {
+	io.Reader
+	now string
+}
+
+func (r rest) ReadAt(b []byte, off int64) (int, error) {
+	return strings.NewReader(r.now).ReadAt(b, off)
+}
+
+// TestMapsOfTheDead reads the mappings of processes that exit meanwhile: there are none, or an error, and never a part of them.
+func TestMapsOfTheDead(t *testing.T) {
+	const line = "1000-2000 r-xp 00000000 00:00 0\n"
+	if maps, err := mapsOf(rest{strings.NewReader(line), line}); err != nil || len(maps) != 1 {
+		t.Errorf("alive: %v, %v", maps, err)
+	}
+	if maps, err := mapsOf(rest{strings.NewReader(line), ""}); !errors.Is(err, ErrGone) || maps != nil {
+		t.Errorf("dead: %v, %v", maps, err)
+	}
+	// The kernel does as is assumed here.
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if n, err := f.ReadAt(b, 0); n != 1 {
+		t.Fatalf("alive: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if n, err := f.ReadAt(b, 0); n != 0 || err != nil && !errors.Is(err, io.EOF) && !errors.Is(gone(err), ErrGone) {
+		t.Errorf("dead: %d bytes, %v", n, err)
+	}
+	if maps, err := mapsOf(f); len(maps) != 0 || err != nil && !errors.Is(gone(err), ErrGone) {
+		t.Errorf("dead: %v, %v", maps, err)
 	}
 }
 
