@@ -82,29 +82,6 @@ func PLT(symbol string) unwind.Function {
 	return f
 }
 
-// IsRust tells whether the Rust compiler made the name: v0 (RFC 2603) names begin with _R, legacy ones look like C++
-// ones whose last part is a hash.
-func IsRust(symbol string) bool {
-	base := unversioned(symbol)
-	if strings.HasPrefix(base, "_R") {
-		_, ok := demangled(base)
-		return ok
-	}
-	if !strings.HasPrefix(base, "_ZN") {
-		return false
-	}
-	// The linker and LLVM append suffixes like .llvm.1234567890.
-	if i := strings.LastIndex(base, "E."); i > 0 {
-		base = base[:i+1]
-	}
-	const tail = len("17h0123456789abcdefE")
-	if len(base) < len("_ZN")+tail || base[len(base)-1] != 'E' {
-		return false
-	}
-	hash := base[len(base)-tail:]
-	return strings.HasPrefix(hash, "17h") && strings.Trim(hash[3:tail-1], "0123456789abcdef") == ""
-}
-
 // unversioned cuts the symbol version that linkers append in .symtab: memcpy@@GLIBC_2.14. Crystal's names are as people write them, but
 // for a star before them (~ before those of blocks), and may have an @ of their own (Crystal 1.6, src/compiler/crystal/codegen/types.cr).
 func unversioned(symbol string) string {
@@ -123,6 +100,9 @@ func crystal(symbol string) bool { return len(symbol) > 1 && (symbol[0] == '*' |
 func demangled(symbol string) (string, bool) {
 	if len(symbol) > MaxMangled || len(symbol) < 3 || symbol[0] != '_' {
 		return "", false
+	}
+	if name, ok := rust(symbol); ok {
+		return name, true
 	}
 	s, err := toString(symbol)
 	if err != nil || s == "" {

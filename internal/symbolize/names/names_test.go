@@ -153,7 +153,7 @@ func FuzzFunction(f *testing.F) {
 		f.Add(in)
 	}
 	for _, in := range []string{"_Z3fooi@@V", "_RNvCskwGfYPst2Cb_3foo3bar", "___Z3foov_block_invoke_2", "_GLOBAL__I__Z3foov",
-		"_ZN4core3fmt5write17h0123456789abcdefE.llvm.1", "_Z1fIJidEEvDpT_", "_ZZ1fvENKUlvE_clEv",
+		"_ZN4core3fmt5write17h0123456789abcdefE.llvm.1", "_ZN35_$LT$foo..Bar$u20$as$u20$a..Baz$GT$3bar17h0123456789abcdefE", "_Z1fIJidEEvDpT_", "_ZZ1fvENKUlvE_clEv",
 		"_D8threeway__T5LevelTdVii2ZQn3runMFmZm", "camlStdlib__$40_187",
 		"$s10Foundation10FileHandleC17_immediatelyClose33_2DF8E09821905D55FA342549A73ACFB7LL7closeFdySb_tKF", "_QMburningFthirty_1Pinner", "P$A$_$T_$__$$_BURN$QWORD$$QWORD",
 		"$s10Foundation10FileHand\u00e9\u00e9leC17_immediatelyClose33_2DF8E09821905D55F",
