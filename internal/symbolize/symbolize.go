@@ -82,7 +82,12 @@ func (s *Symbolizer) Lookup(dst []unwind.Line, a unwind.FileAddr) ([]unwind.Line
 		before := len(dst)
 		lines, ok := s.golang.Lookup(dst, a)
 		if ok && len(lines) > before {
-			s.last, s.lastKind = a, goKind(lines[len(lines)-1].Function)
+			s.last, s.lastKind = a, KindGo
+			// The Go linker's table has other functions too if it linked them itself; they have no file.
+			if f := &lines[len(lines)-1].Function; f.File == "" {
+				s.lastKind = KindOf(*f)
+				*f = names.Function(linkage(*f))
+			}
 			return s.keep(lines, before)
 		}
 	}
@@ -125,26 +130,22 @@ func (s *Symbolizer) keep(lines []unwind.Line, first int) ([]unwind.Line, error)
 
 // KindOf tells what made a native function, by its name: KindRust or KindNative.
 func KindOf(f unwind.Function) string {
-	name := f.SystemName
-	if name == "" {
-		name = f.Name
-	}
-	if names.IsRust(name) {
+	if names.IsRust(linkage(f)) {
 		return KindRust
 	}
 	return KindNative
 }
 
-// goKind: the Go linker's table has C functions too if it linked them itself; they have no file.
-func goKind(f unwind.Function) string {
-	if f.File == "" {
-		return KindNative
+// linkage is the function's name in the file.
+func linkage(f unwind.Function) string {
+	if f.SystemName != "" {
+		return f.SystemName
 	}
-	return KindGo
+	return f.Name
 }
 
-// FrameKind tells what made the code at a: KindGo inside Go's text, KindRust if a name that the Rust compiler made covers
-// it, else KindNative. It costs nothing right after Lookup of the same address.
+// FrameKind tells what made the code at a: KindGo for functions of Go's text with a file, KindRust if a name that the Rust compiler
+// made covers it, else KindNative. It costs nothing right after Lookup of the same address.
 func (s *Symbolizer) FrameKind(a unwind.FileAddr) string {
 	if s.lastKind == "" || s.last != a {
 		s.last, s.lastKind = a, KindNative

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostprofiles/hostprofiles/internal/symbolize/names"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
@@ -209,6 +210,36 @@ func TestCgo(t *testing.T) {
 		if _, ok := syms["c_global"]; !ok {
 			t.Errorf("%s: no c_global", mode)
 		}
+	}
+}
+
+// TestGoLinkedNames: the race detector is C++ that the Go linker linked itself, so that Go's table has its functions.
+func TestGoLinkedNames(t *testing.T) {
+	unwindtest.Need(t, "gcc")
+	t.Setenv("CGO_ENABLED", "1")
+	path := build(t, "main.go", cgoSource, "go", "build", "-race", "-ldflags=-linkmode=internal")
+	s := open(t, path)
+	if s.golang == nil {
+		t.Fatal("no table of Go's")
+	}
+	checked := 0
+	for name, sym := range symbolsOf(t, path) {
+		if !strings.HasPrefix(name, "_ZN6__tsan") || sym.Size == 0 {
+			continue
+		}
+		if a := unwind.FileAddr(sym.Value); a < s.goFrom || a >= s.goUpTo {
+			t.Fatalf("%s at %#x is not in Go's text", name, a)
+		}
+		want := names.Function(name).Name
+		lines := check(t, s, sym.Value, KindNative, want)
+		// Constructors and destructors have two symbols.
+		if len(lines) != 1 || !strings.HasPrefix(lines[0].Function.SystemName, "_ZN6__tsan") || !strings.Contains(want, "__tsan::") {
+			t.Errorf("%s: %+v", name, lines)
+		}
+		checked++
+	}
+	if checked < 100 {
+		t.Errorf("%d functions only", checked)
 	}
 }
 
