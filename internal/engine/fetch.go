@@ -45,6 +45,7 @@ type downloader interface {
 	debugfile.Fetcher
 	Close(ctx context.Context) error
 	Stats() debuginfod.Stats
+	Servers() []debuginfod.Server
 }
 
 // fetches are the downloads of debug information. They wait for the network, so each has a goroutine of its own, and workers
@@ -57,7 +58,8 @@ type fetches struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
-	named  bool // that the cache cannot be used
+	named  bool   // that the cache cannot be used
+	down   []bool // of which servers it was said that they fail
 }
 
 // fetched is the end of a download.
@@ -76,7 +78,7 @@ func newFetches(o *debuginfod.Options) (*fetches, error) {
 	if err != nil {
 		return f, err
 	}
-	f.client, f.cached = client, client.CachedOnly()
+	f.client, f.cached, f.down = client, client.CachedOnly(), make([]bool, len(client.Servers()))
 	return f, nil
 }
 
@@ -141,6 +143,7 @@ func (e *Engine) fetched(r fetched) {
 		e.fetches.named = true
 		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(r.err))
 	}
+	e.noteServers()
 	for _, w := range waiting {
 		d := w.payload.debug
 		switch {
@@ -151,6 +154,24 @@ func (e *Engine) fetched(r fetched) {
 			w.payload.symbols.askAgain()
 		case errors.Is(r.err, debuginfod.ErrUnavailable):
 			d.retry = min(d.retry, e.ticks+linesRetryTicks)
+		}
+	}
+}
+
+// noteServers logs that a server fails, and when it answers again; each once.
+func (e *Engine) noteServers() {
+	if e.fetches.client == nil {
+		return
+	}
+	for i, s := range e.fetches.client.Servers() {
+		known := e.fetches.down[i]
+		e.fetches.down[i] = s.Err != nil
+		switch {
+		case s.Err != nil && !known:
+			e.log.Warn("A debuginfod server fails: what it may have stays without lines until it answers", zap.String("url", s.URL),
+				zap.Error(s.Err))
+		case s.Err == nil && known:
+			e.log.Info("The debuginfod server answers again", zap.String("url", s.URL))
 		}
 	}
 }

@@ -126,7 +126,7 @@ func New(o Options) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.servers = append(c.servers, &server{breaker{name: u.Redacted()}, u})
+		c.servers = append(c.servers, &server{breaker: breaker{name: u.Redacted()}, url: u})
 	}
 	var err error
 	if c.absent, err = newMemory(); err != nil {

@@ -48,17 +48,15 @@ func (c *Client) get(ctx context.Context, s *server, id string) (*os.File, error
 	if errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("debug information of build id %s: %s: %w", id, from.Redacted(), err)
 	}
-	reason := asFailure(err)
-	failure := &failure{reason.reason, reason.after, fmt.Errorf("getting %s: %w", from.Redacted(), err)}
+	why := asFailure(err)
 	if within.Err() != nil && ctx.Err() == nil { // whatever broke off, that was why
 		cause := context.Cause(within)
-		failure.reason = stalled
+		why = &failure{stalled, why.after, fmt.Errorf("%w: %w", cause, err)}
 		if errors.Is(cause, errTooLong) {
-			failure.reason = tooLong
+			why.reason = tooLong
 		}
-		failure.err = fmt.Errorf("getting %s: %w: %w", from.Redacted(), cause, err)
 	}
-	return nil, failure
+	return nil, &failure{why.reason, why.after, fmt.Errorf("getting %s: %w", from.Redacted(), why)}
 }
 
 // transfer asks for a file and stores what comes.
@@ -131,7 +129,7 @@ func (c *Client) answer(resp *http.Response) (*incoming, error) {
 	case http.StatusNotAcceptable: // of a server that heeds X-DEBUGINFOD-MAXSIZE
 		return nil, failed(tooLarge, "it has more than %d bytes: %s", c.opts.MaxFile, resp.Status)
 	default:
-		return nil, &failure{status, retryAfter(resp.Header.Get("Retry-After"), c.opts.Now()), errors.New(resp.Status)}
+		return nil, &failure{status, retryAfter(resp.Header.Get("Retry-After"), c.opts.Now()), fmt.Errorf("%.200s", resp.Status)}
 	}
 	in := &incoming{body: resp.Body, size: -1, encoding: resp.Header.Get("Content-Encoding")}
 	if in.encoding == "" && resp.ContentLength >= 0 {

@@ -238,6 +238,7 @@ func (c *Client) ask(ctx context.Context, s *server, id string) (*os.File, error
 		c.stats.Failures[fail.reason]++
 		if fail.reason.server() {
 			s.failed(c.opts.Now(), fail.after, c.opts)
+			s.why = errors.Unwrap(fail.err) // without what was asked for
 		} else {
 			s.worked()
 		}

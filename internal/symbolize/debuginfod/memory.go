@@ -61,6 +61,30 @@ func doubled(d time.Duration, times int, longest time.Duration) time.Duration {
 type server struct {
 	breaker
 	url *url.URL
+	why error // it failed last
+}
+
+// Server says how one of the servers did.
+type Server struct {
+	URL string // without user and password
+	Err error  // why it failed; nil if it answered last, or has not been asked
+}
+
+// Servers returns all, in the order in which they are asked. It waits for nothing.
+func (c *Client) Servers() []Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]Server, 0, len(c.servers))
+	for _, s := range c.servers {
+		u := *s.url
+		u.User = nil
+		state := Server{URL: u.String()}
+		if s.failures > 0 {
+			state.Err = s.why
+		}
+		all = append(all, state)
+	}
+	return all
 }
 
 // breaker knows how a part did, and leaves it alone if it failed.
