@@ -88,65 +88,19 @@ func Right(s Safe, width int) Safe {
 // Spaces are n of them, none if n is negative.
 func Spaces(n int) Safe { return Safe(strings.Repeat(" ", max(n, 0))) }
 
-// Name shortens the name of a function to width columns. What is in angle brackets and the parameters go first, then the
+// Name shortens the name of a function to width columns: to the longest of its forms that fits. If none does it loses the
 // beginning: the end of a qualified name says which function it is.
 func Name(s Safe, width int) Safe {
 	if Width(s) <= width {
 		return s
 	}
-	if short := collapse(s, '<', '>'); short != s {
-		if s = short; Width(s) <= width {
-			return s
+	forms := Forms(s)
+	for _, form := range forms {
+		if Width(form) <= width {
+			return form
 		}
 	}
-	return CutHead(dropParameters(s), width)
-}
-
-// collapse empties brackets that come in pairs. Names that have others (operator<, operator->) stay as they are.
-func collapse(s Safe, open, shut rune) Safe {
-	var b strings.Builder
-	depth := 0
-	for _, r := range s {
-		switch r {
-		case open:
-			if depth++; depth == 1 {
-				b.WriteRune(r)
-			}
-			continue
-		case shut:
-			if depth--; depth < 0 {
-				return s
-			}
-		}
-		if depth == 0 {
-			b.WriteRune(r)
-		}
-	}
-	if depth != 0 || b.Len() <= 2 {
-		return s
-	}
-	return Safe(b.String())
-}
-
-// dropParameters cuts off parameters of C++ with what follows them: f(int) const is f. In Go parentheses are around the
-// receiver, with a name after them, and stay.
-func dropParameters(s Safe) Safe {
-	text := strings.TrimSuffix(string(s), " const")
-	if !strings.HasSuffix(text, ")") {
-		return s
-	}
-	depth := 0
-	for i := len(text) - 1; i > 0; i-- {
-		switch text[i] {
-		case ')':
-			depth++
-		case '(':
-			if depth--; depth == 0 {
-				return Safe(text[:i])
-			}
-		}
-	}
-	return s
+	return CutHead(forms[len(forms)-1], width)
 }
 
 // Wrap breaks s into lines of at most width columns, at spaces where there are any.

@@ -15,6 +15,7 @@ import {
 } from "../src/graph/colors";
 import { depthAt, faded, Labels, looks, Ruler, rowHeight, rowTop } from "../src/graph/paint";
 import type { Tree } from "../src/graph/tree";
+import { clean } from "../src/model/text";
 
 const themes: Theme[] = ["light", "dark"];
 const parse = (hex: string): [number, number, number] =>
@@ -131,21 +132,41 @@ test("text is cut to its room", () => {
   assert.equal(ruler.fit("😀😀😀😀😀", 24), "😀😀…");
 });
 
-test("a label is the longest form that has room", () => {
+/** named is of a tree what labels need, with one function. */
+function named(name: string, type: string, apart = ""): Tree {
+  return { names: [clean(name)], functions: { name: [name], type: [type] }, apart: [apart] } as unknown as Tree;
+}
+
+test("a label of a name that is too long to be shown is one of its forms all the same", () => {
+  const labels = new Labels(
+    named(`std::is_same<${"a::b<long>, ".repeat(80)}int>::value(int)`, "native"),
+    new Ruler(() => 1),
+  );
+  assert.equal(labels.fit(0, 40), "std::is_same<>::value(int)");
+  assert.equal(labels.fit(0, 14), "is_same::value");
+  assert.equal(labels.fit(0, 5), "value");
+});
+
+test("a group keeps what its process is known by", () => {
   const tree = {
-    names: ["org.acme.CartController.checkout"],
-    functions: { type: ["jvm"] },
+    names: ["18643 a::b"],
+    functions: { name: ["18643"], type: ["group"] },
     apart: [""],
   } as unknown as Tree;
+  assert.equal(new Labels(tree, new Ruler(() => 1)).fit(0, 8), "18643 a…");
+});
+
+test("a label is the longest form that has room", () => {
+  const tree = named("org.acme.CartController.checkout", "jvm");
   const labels = new Labels(tree, new Ruler(() => 1));
   assert.equal(labels.fit(0, 100), "org.acme.CartController.checkout");
   assert.equal(labels.fit(0, 25), "CartController.checkout");
   assert.equal(labels.fit(0, 18), "CartContr…checkout");
   assert.equal(labels.fit(0, 10), "checkout");
   assert.equal(labels.fit(0, 6), "check…");
-  const go = { names: ["github.com/acme/codeflow.Find"], functions: { type: ["go"] }, apart: [""] } as unknown as Tree;
+  const go = named("github.com/acme/codeflow.Find", "go");
   assert.equal(new Labels(go, new Ruler(() => 1)).fit(0, 28), "codeflow.Find");
-  const twin = { names: ["malloc"], functions: { type: ["native"] }, apart: ["libjemalloc.so.2"] } as unknown as Tree;
+  const twin = named("malloc", "native", "libjemalloc.so.2");
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 25), "malloc [libjemalloc.so.2]");
   assert.equal(new Labels(twin, new Ruler(() => 1)).fit(0, 24), "malloc");
   const labelled = new Labels(twin, new Ruler(() => 1));
@@ -161,7 +182,9 @@ test("a label is the longest form that has room", () => {
 });
 
 test("lines have labels of their own, however large they are", () => {
-  const tree = { names: ["f", "g"], functions: { type: ["native", "native"] }, apart: ["", ""] } as unknown as Tree;
+  const two = ["f", "g"];
+  const functions = { name: two, type: ["native", "native"] };
+  const tree = { names: two, functions, apart: ["", ""] } as unknown as Tree;
   const labels = new Labels(tree, new Ruler(() => 1));
   for (const line of [1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER]) {
     assert.equal(labels.fit(0, 100, line), `f:${line}`);

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { forms } from "../src/model/forms";
 import { brief, clean, cleanLines, copyable, shorten, source } from "../src/model/text";
 
 const acts = /[\p{Cc}\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2028\u2029\ufeff]/u;
@@ -81,15 +83,24 @@ test("qualified names are cut where they can be", () => {
     "HashMap.getNode",
     "getNode",
   ]);
-  assert.deepEqual(shorten("std::vector<int>::push_back(int)", "native"), [
-    "std::vector<int>::push_back(int)",
-    "vector::push_back",
-    "push_back",
+  assert.deepEqual(shorten("System.List<System.Int32>.Add(System.Int32)", "dotnet").slice(-2), [
+    "List<System.Int32>.Add(System.Int32)",
+    "Add(System.Int32)",
   ]);
   assert.deepEqual(shorten("main", "native"), ["main"]);
   assert.deepEqual(shorten("a.b.c", "cpython"), ["a.b.c"]);
   assert.equal(brief("java.util.HashMap.getNode", "jvm", 16), "HashMap.getNode");
   assert.equal(brief("java.util.HashMap.getNode", "jvm", 3), "getNode");
+});
+
+test("names of C++ and Rust have the forms that hostprofiles-top gives them", () => {
+  const cases: string[][] = JSON.parse(readFileSync("../../../testdata/names/forms.json", "utf8"));
+  assert.ok(cases.length > 0);
+  for (const want of cases) assert.deepEqual(forms(want[0]!), want);
+});
+
+test("forms are safe to show", () => {
+  assert.deepEqual(shorten("a::b\u202e<int>::c", "native").slice(1), ["a::b\\u202e<>::c", "b\\u202e::c", "c"]);
 });
 
 test("source", () => {

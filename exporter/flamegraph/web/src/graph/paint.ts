@@ -97,10 +97,11 @@ export class Labels {
     let all = lines.get(line);
     if (!all) {
       const end = line > 0 ? `:${line}` : "";
-      const names = shorten(this.tree.names[fn]!, this.tree.functions.type[fn]!).map((name) => name + end);
+      const { functions, names } = this.tree;
+      const forms = shorten(functions.name[fn]!, functions.type[fn]!, names[fn]).map((name) => name + end);
       const where = this.tree.apart[fn];
-      if (where) names.unshift(`${names[0]!} ${where.startsWith("[") ? where : `[${where}]`}`);
-      all = names.map((text) => ({ text, width: this.ruler.length(text) }));
+      if (where) forms.unshift(`${forms[0]!} ${where.startsWith("[") ? where : `[${where}]`}`);
+      all = forms.map((text) => ({ text, width: this.ruler.length(text) }));
       lines.set(line, all);
     }
     const at = all.findIndex((v) => v.width <= width);

@@ -1,14 +1,9 @@
 // Functions that have the same name.
 import type { FunctionColumns } from "./api";
 import { clean } from "./text";
+import { isFunction } from "./types";
 
-/** truncatedType is the type of what stands where callers are missing. */
-export const truncatedType = "truncated";
-
-/** isFunction is false for the types of the root, of groups (the processes whose stacks are below them) and of markers. */
-export function isFunction(type: string): boolean {
-  return type !== "root" && type !== "group" && type !== truncatedType;
-}
+export { isFunction, truncatedType } from "./types";
 
 /** shownNames are the functions' names, safe to show. A group's has behind it what people know it by: 18643 cburn. */
 export function shownNames(f: FunctionColumns): string[] {

@@ -8,7 +8,8 @@ import type { SortKey } from "./view";
 export interface Row {
   key: string;
   at: number; // in the columns of the answer
-  name: string;
+  name: string; // safe to show
+  full: string; // as it came
   apart: string; // what tells it from others of its name
   source: string;
   type: string;
@@ -39,6 +40,7 @@ export function buildRows(t: FunctionTable, match: Match | null): Row[] {
       key: f.key[i]!,
       at: i,
       name: clean(f.name[i]!, 200),
+      full: f.name[i]!,
       apart: where[i]!,
       source: source(f.file[i]!.slice(0, 400), f.line[i]!),
       type: f.type[i]!,

@@ -1,6 +1,9 @@
 // Names come from profiles: they may hold anything. What is shown has no characters that act instead of being seen, and
 // an end.
 
+import { dotted, forms } from "./forms";
+import { isFunction } from "./types";
+
 // Controls, direction marks, invisible characters and line separators: shown as an escape.
 const acting = /[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb]/u;
 const actingAll = new RegExp(acting.source, "gu");
@@ -47,14 +50,17 @@ export function copyable(text: string): string {
 }
 
 /**
- * shorten gives a qualified name in fewer and fewer characters, the full one first: what matters of
- * github.com/acme/orders/pricing.(*Rules).match is its end.
+ * shorten gives a function's qualified name in fewer and fewer characters, safe to show, the full one first: what matters of
+ * github.com/acme/orders/pricing.(*Rules).match is its end. It takes the name as it came: of what clean cuts, the brackets do not
+ * come in pairs. shown is how the full name is shown.
  */
-export function shorten(name: string, type: string): string[] {
-  const out = [name];
+export function shorten(name: string, type: string, shown = clean(name)): string[] {
+  const out = [shown];
   const add = (s: string) => {
-    if (s.length > 0 && s.length < out[out.length - 1]!.length) out.push(s);
+    const short = clean(s);
+    if (s.length > 0 && short.length < out[out.length - 1]!.length) out.push(short);
   };
+  if (!isFunction(type)) return out;
   if (type === "go") {
     const slash = name.lastIndexOf("/", name.includes("[") ? name.indexOf("[") : name.length);
     const base = name.slice(slash + 1);
@@ -65,15 +71,10 @@ export function shorten(name: string, type: string): string[] {
     const method = /^(?:\(\*?[^()]+\)|[^.()[\]]+)\.(?!(?:func|gowrap|deferwrap)?\d)(.+)$/.exec(own);
     if (method) add(method[1]!);
   } else if (type === "jvm" || type === "dotnet") {
-    const parts = name.split(".");
+    const parts = dotted(name);
     add(parts.slice(-2).join("."));
     add(parts.slice(-1).join("."));
-  } else if (name.includes("::")) {
-    const plain = name.replace(/<[^<>]*>|\([^()]*\)$/g, "");
-    const parts = plain.split("::");
-    add(parts.slice(-2).join("::"));
-    add(parts.slice(-1).join("::"));
-  }
+  } else for (const form of forms(name).slice(1)) add(form);
   return out;
 }
 
@@ -82,9 +83,9 @@ export function endsMatter(type: string): boolean {
   return type === "go" || type === "jvm" || type === "dotnet";
 }
 
-/** brief is the longest of a name's forms with at most so many characters, or the shortest there is. */
-export function brief(name: string, type: string, max: number): string {
-  const all = shorten(name, type);
+/** brief is the longest of a function's forms with at most so many characters, or the shortest there is. */
+export function brief(name: string, type: string, max: number, shown = clean(name)): string {
+  const all = shorten(name, type, shown);
   return all.find((s) => s.length <= max) ?? all[all.length - 1]!;
 }
 

@@ -33,7 +33,9 @@ export function facts(t: Tree, node: number) {
 /** briefAt is a frame's name in about so many characters, with its line where that tells frames apart. */
 function briefAt(t: Tree, node: number, max: number): string {
   const fn = t.fn[node]!;
-  return brief(t.names[fn]!, t.functions.type[fn]!, max) + nameAt(t, node).slice(t.names[fn]!.length);
+  return (
+    brief(t.functions.name[fn]!, t.functions.type[fn]!, max, t.names[fn]) + nameAt(t, node).slice(t.names[fn]!.length)
+  );
 }
 
 /** describe says a frame in one breath, for those who listen. */

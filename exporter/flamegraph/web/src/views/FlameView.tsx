@@ -204,7 +204,7 @@ function Hottest() {
             >
               <Swatch type={r.type} theme={theme} />
               <span class="hottest-name">
-                <Name class="hottest-text" text={brief(r.name, r.type, r.apart ? 22 : 34)} end={endsMatter(r.type)} />
+                <Name class="hottest-text" text={brief(r.full, r.type, r.apart ? 22 : 34)} end={endsMatter(r.type)} />
                 {r.apart && <Name class="fn-apart" text={r.apart} />}
               </span>
               <span class="hottest-share">

@@ -187,7 +187,7 @@ export function Functions(p: FunctionsProps) {
                   <Name
                     class="fn-name"
                     title={r.name}
-                    text={p.compact ? brief(r.name, r.type, r.apart ? 22 : 34) : r.name}
+                    text={p.compact ? brief(r.full, r.type, r.apart ? 22 : 34) : r.name}
                     end={endsMatter(r.type)}
                   />
                   {r.apart && <Name class="fn-apart" text={r.apart} />}
