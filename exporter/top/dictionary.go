@@ -18,6 +18,8 @@ const (
 	attrExecutablePath = "process.executable.path"
 	attrCommand        = "process.command"
 	attrServiceName    = "service.name"
+	attrHostID         = "host.id"
+	attrHostName       = "host.name"
 	attrThreadName     = "thread.name"
 	attrFrameType      = "profile.frame.type"
 	attrStopReason     = stopreason.Attribute

@@ -47,7 +47,7 @@ func (e *topExporter) start(context.Context, component.Host) error {
 
 // printUntil prints at every interval, and what came since at the end. A window in which nothing arrived waits for the next
 // payload: sources send at intervals of their own, just before or just after this one's, and half the tables would be
-// empty. Only after two intervals it says that nothing came.
+// empty. Only after two intervals it says that nothing came, or that it waits for the first.
 func (e *topExporter) printUntil(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Interval)
 	defer ticker.Stop()
@@ -102,7 +102,7 @@ func (e *topExporter) print() error {
 	now := e.now()
 	e.mu.Lock()
 	w := e.window
-	e.window = newWindow(now)
+	e.window = w.next(now)
 	e.mu.Unlock()
 	if _, err := io.WriteString(e.out, render(w, now, e.config.Rows, e.style)); err != nil {
 		return fmt.Errorf("writing the table: %w", err)

@@ -61,6 +61,8 @@ func TestPrintsEveryInterval(t *testing.T) {
 		// A source that always sends just after the interval: each payload gets a table of its own, none is empty.
 		pass(5*time.Second + time.Millisecond)
 		require.Empty(t, out.String())
+		pass(5 * time.Second)
+		require.Contains(t, out.String(), "waiting for the first profiles")
 		for i := range 3 {
 			require.NoError(t, e.consume(t.Context(), typical()))
 			require.NoError(t, e.consume(t.Context(), typical()))

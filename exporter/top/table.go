@@ -54,7 +54,10 @@ type row struct {
 // render returns the tables of a window, CPU time first.
 func render(w *window, now time.Time, rows int, st style) string {
 	var b strings.Builder
-	if w.empty() {
+	switch {
+	case w.empty() && w.waiting:
+		fmt.Fprintf(&b, "%s   waiting for the first profiles\n\n", now.Format(time.TimeOnly))
+	case w.empty():
 		fmt.Fprintf(&b, "%s   no profiles in %s\n\n", now.Format(time.TimeOnly), seconds(now.Sub(w.since)))
 	}
 	kinds := slices.SortedFunc(maps.Keys(w.kinds), func(a, b kind) int {
@@ -62,8 +65,8 @@ func render(w *window, now time.Time, rows int, st style) string {
 	})
 	for _, k := range kinds {
 		u := w.kinds[k]
-		covered := time.Duration(u.end - u.start)
-		if u.end <= u.start {
+		covered := w.covered(k)
+		if covered == 0 {
 			covered = now.Sub(w.since)
 		}
 		t := table{kind: k, usage: u, covered: covered, style: st}

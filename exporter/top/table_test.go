@@ -41,7 +41,12 @@ func TestRender(t *testing.T) {
 }
 
 func TestRenderNothing(t *testing.T) {
-	require.Equal(t, "00:00:05   no profiles in 5.0s\n\n", render(newWindow(at(0)), at(5), 20, style{}))
+	first := newWindow(at(0))
+	require.Equal(t, "00:00:05   waiting for the first profiles\n\n", render(first, at(5), 20, style{}))
+	second := first.next(at(5))
+	require.Equal(t, "00:00:10   waiting for the first profiles\n\n", render(second, at(10), 20, style{}))
+	second.add(typical())
+	require.Equal(t, "00:00:15   no profiles in 5.0s\n\n", render(second.next(at(10)).next(at(10)), at(15), 20, style{}))
 }
 
 func TestRenderFitsTerminal(t *testing.T) {

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"maps"
 	"math"
 	"path"
 	"time"
@@ -15,6 +16,7 @@ import (
 const (
 	maxRows  = 50_000
 	maxKinds = 8
+	maxEnds  = 10_000
 	maxName  = 256
 )
 
@@ -48,17 +50,61 @@ type usage struct {
 	broken     map[brokenStack]float64 // incomplete ones, by whose they are and why
 	beyond     float64                 // of functions that found no room in rows
 	samples    uint64
-	start, end pcommon.Timestamp // of the time that the profiles cover
+	spans      map[string]span // by host
+}
+
+// span is the time from the first start of profiles to their last end.
+type span struct{ start, end pcommon.Timestamp }
+
+// source is what sends reports of which one begins where the last one ended.
+type source struct {
+	kind kind
+	host string // empty: not told
 }
 
 // window is what arrived since the last table.
 type window struct {
-	since time.Time
-	kinds map[kind]*usage
+	since   time.Time
+	waiting bool // nothing has ever arrived
+	kinds   map[kind]*usage
+	ended   map[source]pcommon.Timestamp // how far earlier windows went
 }
 
+// newWindow makes the first window.
 func newWindow(since time.Time) *window {
-	return &window{since: since, kinds: map[kind]*usage{}}
+	return &window{since: since, waiting: true, kinds: map[kind]*usage{}, ended: map[source]pcommon.Timestamp{}}
+}
+
+// next makes the window after w, which changes no more but for what it knows of those before it.
+func (w *window) next(since time.Time) *window {
+	n := newWindow(since)
+	n.waiting = w.waiting && w.empty()
+	maps.Copy(n.ended, w.ended)
+	for k, u := range w.kinds {
+		for host, s := range u.spans {
+			of := source{k, host}
+			if _, known := n.ended[of]; known || len(n.ended) < maxEnds {
+				n.ended[of] = max(n.ended[of], s.end)
+			}
+		}
+	}
+	return n
+}
+
+// covered is how long the profiles of a kind were taken for, 0 if they don't say. A sample that came late makes its profile begin
+// long before the report that it came with: what earlier windows have covered does not count again.
+func (w *window) covered(k kind) time.Duration {
+	var most pcommon.Timestamp
+	for host, s := range w.kinds[k].spans {
+		start := s.start
+		if ended := w.ended[source{k, host}]; ended < s.end {
+			start = max(start, ended)
+		}
+		if start < s.end {
+			most = max(most, s.end-start)
+		}
+	}
+	return time.Duration(min(most, math.MaxInt64))
 }
 
 func (w *window) empty() bool { return len(w.kinds) == 0 }
@@ -66,16 +112,17 @@ func (w *window) empty() bool { return len(w.kinds) == 0 }
 func (w *window) add(p pprofile.Profiles) {
 	dict := newDictionary(p.Dictionary())
 	for _, resource := range p.ResourceProfiles().All() {
-		proc := processOf(resource.Resource().Attributes())
+		attributes := resource.Resource().Attributes()
+		proc, host := processOf(attributes), hostOf(attributes)
 		for _, scope := range resource.ScopeProfiles().All() {
 			for _, profile := range scope.Profiles().All() {
-				w.addProfile(dict, proc, profile)
+				w.addProfile(dict, host, proc, profile)
 			}
 		}
 	}
 }
 
-func (w *window) addProfile(dict *dictionary, proc process, profile pprofile.Profile) {
+func (w *window) addProfile(dict *dictionary, host string, proc process, profile pprofile.Profile) {
 	if profile.Samples().Len() == 0 {
 		return
 	}
@@ -84,11 +131,12 @@ func (w *window) addProfile(dict *dictionary, proc process, profile pprofile.Pro
 	if u == nil {
 		return
 	}
-	start, end := profile.Time(), profile.Time()+pcommon.Timestamp(profile.DurationNano())
-	if u.start == 0 || start < u.start {
-		u.start = start
+	now := span{profile.Time(), profile.Time() + pcommon.Timestamp(profile.DurationNano())}
+	if s, ok := u.spans[host]; ok {
+		u.spans[host] = span{min(s.start, now.start), max(s.end, now.end)}
+	} else if len(u.spans) < maxEnds {
+		u.spans[host] = now
 	}
-	u.end = max(u.end, end)
 	for _, sample := range profile.Samples().All() {
 		u.addSample(dict, proc, sample, scale)
 	}
@@ -98,7 +146,8 @@ func (w *window) addProfile(dict *dictionary, proc process, profile pprofile.Pro
 func (w *window) usage(k kind) *usage {
 	u, ok := w.kinds[k]
 	if !ok && len(w.kinds) < maxKinds {
-		u = &usage{rows: map[rowKey]float64{}, processes: map[process]struct{}{}, broken: map[brokenStack]float64{}}
+		u = &usage{rows: map[rowKey]float64{}, processes: map[process]struct{}{}, broken: map[brokenStack]float64{},
+			spans: map[string]span{}}
 		w.kinds[k] = u
 	}
 	return u
@@ -176,6 +225,16 @@ func eventsOf(s pprofile.Sample) (events uint64, value float64) {
 		value += math.Max(float64(v), 0)
 	}
 	return uint64(max(n, 1)), value
+}
+
+// hostOf returns what a host is known by, empty if nothing is told.
+func hostOf(attributes pcommon.Map) string {
+	for _, key := range []string{attrHostID, attrHostName} {
+		if v, ok := attributes.Get(key); ok && v.AsString() != "" {
+			return clean(v.AsString())
+		}
+	}
+	return ""
 }
 
 func processOf(attributes pcommon.Map) process {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -116,8 +117,59 @@ func TestPayloadsAddUp(t *testing.T) {
 	w.add(typical())
 	w.add(typical())
 	require.EqualValues(t, 2*246, w.kinds[cpuTime].samples)
-	require.Equal(t, pcommon.Timestamp(1e9), w.kinds[cpuTime].start)
-	require.Equal(t, pcommon.Timestamp(6e9), w.kinds[cpuTime].end)
+	require.Equal(t, 5*time.Second, w.covered(cpuTime))
+}
+
+// report has a profile of n samples from start to end, in seconds, for each host.
+func report(start, end, n int, hosts ...string) pprofile.Profiles {
+	b := newPayload()
+	for _, host := range hosts {
+		p := b.onCPU(b.resource(map[string]any{attrPID: 1, attrHostName: host}))
+		p.SetTime(pcommon.Timestamp(start) * 1e9)
+		p.SetDurationNano(uint64(end-start) * 1e9)
+		b.events(p, 0, n)
+	}
+	return b.p
+}
+
+// TestLateSamples: a report every 5 s, and the second has a sample of long before. Two CPUs stay two.
+func TestLateSamples(t *testing.T) {
+	w := newWindow(at(0))
+	w.add(report(0, 5, 500, "a"))
+	w = w.next(at(5))
+	w.add(report(1, 10, 1, "a"))
+	w.add(report(5, 10, 499, "a"))
+	require.Contains(t, render(w, at(10), 20, style{}), "500 samples in 5.0s   2.00 CPUs")
+	w = w.next(at(10)).next(at(15)) // a table without any
+	w.add(report(15, 20, 500, "a"))
+	require.Equal(t, 5*time.Second, w.covered(cpuTime), "what nothing was said of does not count")
+	w = w.next(at(20))
+	w.add(report(15, 20, 500, "a"))
+	require.Equal(t, 5*time.Second, w.covered(cpuTime), "the same once more")
+}
+
+// TestHostsReportWhenTheyLike: each host's reports follow its own.
+func TestHostsReportWhenTheyLike(t *testing.T) {
+	w := newWindow(at(0))
+	w.add(report(0, 60, 1, "slow", "fast"))
+	w = w.next(at(60))
+	w.add(report(100, 120, 1, "fast"))
+	require.Equal(t, 20*time.Second, w.covered(cpuTime))
+	w.add(report(60, 120, 1, "slow"))
+	require.Equal(t, time.Minute, w.covered(cpuTime))
+}
+
+// TestEndsAreBounded: hosts come and go.
+func TestEndsAreBounded(t *testing.T) {
+	w := newWindow(at(0))
+	for i := range maxEnds + 10 {
+		w.add(report(0, 5, 1, fmt.Sprint("host", i)))
+	}
+	require.Len(t, w.kinds[cpuTime].spans, maxEnds)
+	w = w.next(at(5))
+	require.Len(t, w.ended, maxEnds)
+	w.add(report(5, 10, 1, "another"))
+	require.Len(t, w.next(at(10)).ended, maxEnds)
 }
 
 func TestWrongIndicesAreSurvived(t *testing.T) {
