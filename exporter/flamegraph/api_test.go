@@ -141,7 +141,9 @@ func startServer(t *testing.T, change func(*Config)) *testServer {
 func pageURL(t *testing.T, logs *observer.ObservedLogs) string {
 	lines := logs.FilterMessageSnippet("The live flame graph is at").All()
 	require.Len(t, lines, 1)
-	return strings.TrimSuffix(strings.TrimPrefix(lines[0].Message, "The live flame graph is at "), "/")
+	all := strings.TrimPrefix(lines[0].Message, "The live flame graph is at ")
+	first, _, _ := strings.Cut(all, " and ")
+	return strings.TrimSuffix(first, "/")
 }
 
 func (s *testServer) get(t *testing.T, path string, header ...string) (*http.Response, []byte) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -65,6 +68,10 @@ func (e *flameExporter) start(ctx context.Context, host component.Host) error {
 		return errors.Join(fmt.Errorf("preparing the live view's server: %w", err), listener.Close())
 	}
 	if auth := e.config.Server.Auth; auth.HasValue() && auth.Get().Config.AuthenticatorID.Type().String() == "basicauth" {
+		id := auth.Get().Config.AuthenticatorID
+		if err := hasPassword(ctx, id, host.GetExtensions()[id]); err != nil {
+			return errors.Join(fmt.Errorf("protecting the live view: %w", err), listener.Close())
+		}
 		e.server.Handler = asksForPassword(e.server.Handler)
 	}
 	e.announce(listener.Addr())
@@ -84,13 +91,30 @@ func (e *flameExporter) announce(at net.Addr) {
 	if e.config.Server.TLS.HasValue() {
 		scheme = "https"
 	}
-	e.set.Logger.Info("The live flame graph is at "+scheme+"://"+at.String()+"/", zap.Duration("window", e.config.Window),
+	e.set.Logger.Info("The live flame graph is at "+strings.Join(addresses(scheme, at), " and "), zap.Duration("window", e.config.Window),
 		zap.Int("memory_mib", e.config.MemoryMiB))
 	tcp, ok := at.(*net.TCPAddr)
 	if ok && !tcp.IP.IsLoopback() && !e.config.Server.Auth.HasValue() {
 		e.set.Logger.Warn("The live flame graph is open to everybody who reaches " + at.String() +
 			": set auth, or an endpoint of this host only")
 	}
+}
+
+// addresses are those under which the page can be opened: at an address of no host in particular it answers to the host's name too.
+func addresses(scheme string, at net.Addr) []string {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return []string{scheme + "://" + at.String() + "/"}
+	}
+	names := []string{"localhost"}
+	if own, err := os.Hostname(); err == nil && own != "" && own != "localhost" {
+		names = append(names, own)
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = scheme + "://" + net.JoinHostPort(name, strconv.Itoa(tcp.Port)) + "/"
+	}
+	return out
 }
 
 // shutdownPatience is how long answers that are being sent are waited for.
