@@ -23,6 +23,7 @@ type dictionary struct {
 	values      []pcommon.Value // of attributes
 
 	functions  []function
+	functionOf map[function]int32
 	functionID []int32
 
 	tags      []tag // what becomes labels, and what mappings and locations carry
@@ -99,7 +100,7 @@ func readDictionary(t pprofile.ProfilesDictionary, b *budget) (*dictionary, erro
 	d := &dictionary{
 		budget: b, texts: newTexts(),
 		attributes: make([]source, 1), attributeOf: map[source]int32{}, values: []pcommon.Value{pcommon.NewValueEmpty()},
-		functions: make([]function, 1), tags: make([]tag, 1), tagOf: map[tagSource]int32{},
+		functions: make([]function, 1), functionOf: map[function]int32{{}: 0}, tags: make([]tag, 1), tagOf: map[tagSource]int32{},
 		sets: newLists(), lists: newLists(), mappings: make([]mapping, 1), mappingOf: map[mapping]int32{},
 		locations: make([]location, 1), stacks: newLists(), links: make([]link, 1),
 	}
@@ -250,7 +251,6 @@ func (d *dictionary) attributeSet(indices pcommon.Int32Slice) (int32, error) {
 }
 
 func (d *dictionary) functionReader(table pprofile.FunctionSlice) func(int) error {
-	ids := map[function]int32{{}: 0}
 	return func(i int) error {
 		f := table.At(i)
 		v := function{startLine: max(f.StartLine(), 0)}
@@ -267,7 +267,7 @@ func (d *dictionary) functionReader(table pprofile.FunctionSlice) func(int) erro
 		if v.name == 0 && v.systemName == 0 && v.file == 0 {
 			v = function{} // as if there were none
 		}
-		d.functionID = append(d.functionID, intern(&d.functions, ids, v))
+		d.functionID = append(d.functionID, intern(&d.functions, d.functionOf, v))
 		return nil
 	}
 }

@@ -145,7 +145,7 @@ func (d *dictionary) locationReader(table pprofile.LocationSlice) func(int) erro
 // locationAttributes puts attributes into the fields that pprof has for them, and carries the others.
 func (d *dictionary) locationAttributes(l *location, attributes []int32) error {
 	var carried []int32
-	var frame, file, rest int32 // attributes
+	var frame, file, rest, function int32 // attributes
 	for _, id := range attributes {
 		s := d.attributes[id]
 		switch key := d.texts.all[s.key]; {
@@ -159,6 +159,8 @@ func (d *dictionary) locationAttributes(l *location, attributes []int32) error {
 			file = id
 		case key == attrMapping && l.mapping == 0:
 			rest = id
+		case isFunctionAddress(key, s.kind, "") && l.lines == 0:
+			function = id
 		default:
 			carried = append(carried, id)
 		}
@@ -182,9 +184,38 @@ func (d *dictionary) locationAttributes(l *location, attributes []int32) error {
 			carried = append(carried, frame)
 		}
 	}
+	if function != 0 {
+		named, err := d.nameByAddress(l, uint64(d.values[function].Int()))
+		if err != nil {
+			return err
+		}
+		if !named {
+			carried = append(carried, function)
+		}
+	}
 	var err error
 	l.carried, err = d.carryAll(carried)
 	return err
+}
+
+// nameByAddress gives a location without lines one in a function that is named by its address.
+func (d *dictionary) nameByAddress(l *location, address uint64) (named bool, err error) {
+	name, ok := addressName(d.texts.all[d.mappings[l.mapping].file], address)
+	if !ok {
+		return false, nil
+	}
+	var f function
+	if f.name, err = d.text(name); err != nil {
+		return false, err
+	}
+	if f.systemName, err = d.text(attrFunction); err != nil {
+		return false, err
+	}
+	if err := d.budget.take(len(name)+sizeFunction, 1); err != nil {
+		return false, err
+	}
+	l.lines, _ = d.lists.id(appendLine(nil, intern(&d.functions, d.functionOf, f), 0, 0))
+	return true, nil
 }
 
 // frameType tells whether a frame type must be carried. Code that belongs to no file shows it by its mapping.

@@ -19,7 +19,7 @@
 //   - OTLP, locations: one has a frame type, impliedType's if none is given; a mapping that the specification forbids is
 //     carried by the locations, as the profile builder does it; a line without function is left out; flags that are false
 //     are left out, and line numbers are not negative. Of a location that has a mapping, but one that is carried, another in
-//     its attributes is left out. Which mapping is the main binary's is said only where the order and the executable do not.
+//     its attributes is left out. A line whose function is named as addressName does it is the address of the function. Which mapping is the main binary's is said only where the order and the executable do not.
 //   - OTLP, the rest: an empty scope name is ScopeName, an empty schema URL that of the conventions 1.44. profile_id is made
 //     anew. original_payload, entity references and counts of dropped attributes are left out. An attribute named like a field
 //     of pprof's (pprof.profile.doc_url) but of another type is a label for good.
@@ -90,6 +90,9 @@ const (
 	attrTypeOrder    = "pprof.scope.sample_type_order"
 	attrExecutable   = "process.executable.path"
 )
+
+// attrFunction is the address of a location's function that nobody has named. pprof has a name made of it, see addressName.
+const attrFunction = profile.AttrFunction
 
 // Attributes of our own for what pprof can hold and OTLP, or its conventions, cannot.
 const (

@@ -209,6 +209,9 @@ func (p *payload) location() {
 	if l.MappingIndex() == 0 && p.chance(6) {
 		p.str(list, attrMappingFile, p.one("/gone", "/lib/x.so"))
 	}
+	if p.chance(4) {
+		p.attribute(list, attrFunction, pcommon.NewValueInt(int64(p.IntN(3)-1)), p.one("", "", "s"))
+	}
 	if p.chance(8) {
 		p.attribute(list, "location.key", p.value(0), p.one("", "s"))
 	}
@@ -331,8 +334,8 @@ func randomPprof(w *world) *profile.Profile {
 	}
 	for i := range 10 {
 		f := &profile.Function{
-			ID: uint64(i+1) << w.IntN(20), Name: w.one("", "f", "g", "bad\xff", carrier), StartLine: int64(w.IntN(4) - 1),
-			SystemName: w.one("", "_Zf", attrFrameType, attrFolded+suffixJSON, attrMappingFile, attrMapping+suffixJSON, "k"+suffixJSON),
+			ID: uint64(i+1) << w.IntN(20), Name: w.one("", "f", "0x1", "x.so+0x1", "bad\xff", carrier), StartLine: int64(w.IntN(4) - 1),
+			SystemName: w.one("", "_Zf", attrFrameType, attrFunction, attrFunction, attrFolded+suffixJSON, attrMappingFile, attrMapping+suffixJSON, "k"+suffixJSON),
 			Filename:   w.one("", "a.go", "b.py", "c.c", "jvm", "true", `{"main":true}`, `{"$unit":"s","$value":1}`),
 		}
 		for _, other := range p.Function {

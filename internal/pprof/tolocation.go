@@ -95,13 +95,18 @@ func (e *encoder) addLocation(l *profile.Location, m *pprofMapping, carried []at
 		attributes = append(attributes, attribute{key: attrFolded, value: pcommon.NewValueBool(true)})
 	}
 	file, source, index := "", "", int32(0)
-	for _, n := range l.Line {
-		if hasName(n.Function) {
-			source = n.Function.Filename // in the end the outermost one
-		}
+	lines := linesOf(l)
+	if len(lines) > 0 {
+		source = lines[len(lines)-1].Function.Filename // the outermost one
 	}
+	if address, ok := functionAddress(l); ok {
+		attributes = append(attributes, attribute{key: attrFunction, value: pcommon.NewValueInt(int64(address))})
+	}
+	_, nameable := addressName(mappingFile(l), 0)
 	held := m != nil && m.holds(l.Address)
-	carried = slices.DeleteFunc(slices.Clone(carried), func(a attribute) bool { return isLocationField(a, m != nil, held) })
+	carried = slices.DeleteFunc(slices.Clone(carried), func(a attribute) bool {
+		return isLocationField(a, m != nil, held) || len(lines) == 0 && nameable && isFunctionAddress(a.key, a.value.Type(), a.unit)
+	})
 	typed := slices.ContainsFunc(carried, func(a attribute) bool { return a.key == attrFrameType })
 	if m != nil {
 		file = m.File
@@ -120,10 +125,8 @@ func (e *encoder) addLocation(l *profile.Location, m *pprofMapping, carried []at
 	attributes = append(attributes, carried...)
 	set := e.set(attributes)
 	var words []int32
-	for _, n := range l.Line {
-		if f := e.function(n.Function); f != 0 {
-			words = appendLine(words, f, max(n.Line, 0), max(n.Column, 0))
-		}
+	for _, n := range lines {
+		words = appendLine(words, e.function(n.Function), max(n.Line, 0), max(n.Column, 0))
 	}
 	head := []int32{index, int32(l.Address), int32(l.Address >> 32), int32(len(words))}
 	id, isNew := e.locationOf.id(slices.Concat(head, words, set))
@@ -141,6 +144,11 @@ func (e *encoder) addLocation(l *profile.Location, m *pprofMapping, carried []at
 		}
 	}
 	return id // ids are given in the order of the table
+}
+
+// isFunctionAddress tells attributes from which FromOTLP makes a name, if the location has no other.
+func isFunctionAddress(key string, kind pcommon.ValueType, unit string) bool {
+	return key == attrFunction && kind == pcommon.ValueTypeInt && unit == ""
 }
 
 // isLocationField tells whether an attribute of a location is a field in pprof: FromOTLP would not carry it. hasMapping tells
@@ -163,11 +171,8 @@ func isLocationField(a attribute, hasMapping, held bool) bool {
 	return false
 }
 
-// function returns the index of a function; 0 for one without any name, which OTLP forbids.
+// function returns the index of a function. It has a name: OTLP forbids others.
 func (e *encoder) function(f *profile.Function) int32 {
-	if !hasName(f) {
-		return 0
-	}
 	v := function{name: e.text(f.Name), systemName: e.text(f.SystemName), file: e.text(f.Filename), startLine: max(f.StartLine, 0)}
 	index, known := e.functionOf[v]
 	if !known {

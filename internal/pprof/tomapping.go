@@ -52,7 +52,7 @@ func (e *encoder) mappings(needed []bool) map[*profile.Mapping]*pprofMapping {
 	for i, l := range e.p.Location {
 		if m := known[l.Mapping]; needed[i] && m != nil && m.holds(l.Address) {
 			m.used = true
-			m.lines = m.lines || slices.ContainsFunc(l.Line, func(n profile.Line) bool { return hasName(n.Function) })
+			m.lines = m.lines || len(linesOf(l)) > 0
 		}
 	}
 	if len(all) > 0 && e.impliedMain(all, known, needed) != all[0] {
