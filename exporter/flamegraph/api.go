@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,8 +26,7 @@ const (
 	defaultRows    = 1000
 	maxRows        = 100_000
 
-	maxParameters = 16 << 10 // bytes of a query string
-	maxFilters    = 100
+	maxFilters = 100
 	// workers is how many answers are worked out at a time, beside one download: each takes memory, and CPU from what is profiled.
 	workers = 1
 )
@@ -48,8 +46,8 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 	}
 	a := &api{e: e, work: make(chan struct{}, workers), export: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/status", a.status)
-	mux.HandleFunc("GET /api/reasons", reasons)
+	mux.HandleFunc("GET /api/status", checked(a.status))
+	mux.HandleFunc("GET /api/reasons", checked(reasons))
 	for path, fn := range map[string]func(*request) error{
 		"/api/labels": labels, "/api/flamegraph": flamegraph, "/api/table": table, "/api/heatmap": heatmap,
 	} {
@@ -66,7 +64,7 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 		writeError(w, http.StatusNotFound, "there is nothing here; docs/live-view.md has what there is")
 	})
 	mux.Handle("GET /", page)
-	return mux, nil
+	return sentences(mux), nil
 }
 
 // request is one that is being answered.
@@ -151,17 +149,9 @@ func (a *api) download(fn func(*request) error) http.HandlerFunc {
 
 // ask has fn work on what is held now. After an error nothing was written.
 func (a *api) ask(w http.ResponseWriter, r *http.Request, patient bool, fn func(*request) error) error {
-	if len(r.URL.RawQuery) > maxParameters {
-		return &failure{http.StatusRequestURITooLong, "the query string is too long"}
-	}
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := parametersOf(r)
 	if err != nil {
-		return &failure{http.StatusBadRequest, "the query string is malformed: " + err.Error()}
-	}
-	for name := range values {
-		if !slices.Contains(parameters(), name) {
-			return &failure{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q; docs/live-view.md has those there are", name)}
-		}
+		return err
 	}
 	now := a.e.now()
 	s := a.e.store.Snapshot(now)

@@ -294,6 +294,12 @@ func TestBadRequests(t *testing.T) {
 		"/api/labels?filter==x":                               400,
 		"/api/labels?a=%zz":                                   400,
 		"/api/labels?" + strings.Repeat("x", 20_000):          414,
+		"/api/flamegraph?pid=abc":                             400,
+		"/api/status?x=1":                                     400,
+		"/api/status?a=%zz":                                   400,
+		"/api/reasons?x=1":                                    400,
+		"/nowhere":                                            404,
+		"/assets/nothing.js":                                  404,
 		"/pprof?from=x":                                       400,
 		"/folded?type=wall":                                   404,
 		"/profile.speedscope.json?type=wall":                  404,
@@ -307,10 +313,16 @@ func TestBadRequests(t *testing.T) {
 		empty.json(t, path, 404, &e)
 		require.Equal(t, "there are no profiles of this type yet", e.Error)
 	}
-	res, err := http.Post(s.url+"/api/status", "text/plain", strings.NewReader("x"))
-	require.NoError(t, err)
-	res.Body.Close()
-	require.Equal(t, http.StatusMethodNotAllowed, res.StatusCode)
+	for _, path := range []string{"/api/status", "/api/table", "/", "/pprof"} {
+		res, err := http.Post(s.url+path, "text/plain", strings.NewReader("x"))
+		require.NoError(t, err)
+		var e struct{ Error string }
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&e), path)
+		res.Body.Close()
+		require.Equal(t, http.StatusMethodNotAllowed, res.StatusCode)
+		require.Equal(t, "this can only be asked for with GET, HEAD", e.Error)
+		require.Equal(t, "GET, HEAD", res.Header.Get("Allow"))
+	}
 }
 
 func TestFolded(t *testing.T) {

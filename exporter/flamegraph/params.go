@@ -2,6 +2,7 @@ package flamegraph
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,6 +30,37 @@ func parameters() []string {
 		out = append(out, s.parameter)
 	}
 	return out
+}
+
+// maxParameters bounds a query string, in bytes.
+const maxParameters = 16 << 10
+
+// parametersOf reads a request's parameters, which are all known.
+func parametersOf(r *http.Request) (url.Values, error) {
+	if len(r.URL.RawQuery) > maxParameters {
+		return nil, &failure{http.StatusRequestURITooLong, "the query string is too long"}
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, "the query string is malformed: " + err.Error()}
+	}
+	for name := range values {
+		if !slices.Contains(parameters(), name) {
+			return nil, &failure{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q; docs/live-view.md has those there are", name)}
+		}
+	}
+	return values, nil
+}
+
+// checked has requests with parameters that there are not refused.
+func checked(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := parametersOf(r); err != nil {
+			fail(w, err)
+			return
+		}
+		next(w, r)
+	}
 }
 
 const defaultGroup = "process.executable.name"
@@ -104,6 +136,9 @@ func (p *params) selection(prefix string) store.Selection {
 	}
 	for _, short := range shortFilters {
 		for _, v := range p.values[short.parameter] {
+			if _, err := strconv.ParseInt(v, 10, 64); err != nil && short.key == "process.pid" {
+				p.fail(short.parameter, "is %q; it must be a number", v)
+			}
 			s.Filters = append(s.Filters, store.Filter{Key: short.key, Value: v})
 		}
 	}
