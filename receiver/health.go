@@ -13,7 +13,9 @@ func (r *profilesReceiver) health() *health.Report {
 	r.mu.Lock()
 	problem := r.reason
 	r.mu.Unlock()
-	return healthReport(r.name, r.stats(), problem, time.Now())
+	h := healthReport(r.name, r.stats(), problem, time.Now())
+	h.Lacks = r.lacks()
+	return h
 }
 
 // healthReport leaves out what is 0.

@@ -42,6 +42,7 @@ type profilesReceiver struct {
 	create newRunner
 	obs    *receiverhelper.ObsReport
 	meters *meters
+	lacks  func() []string // privileges, and what there is less of without them
 
 	starting sync.Mutex // held while an engine is created and started
 
@@ -72,6 +73,10 @@ func newProfilesReceiver(set receiver.Settings, cfg *Config, next xconsumer.Prof
 		create: create,
 		obs:    obs,
 		retry:  firstRetry,
+		lacks: func() []string {
+			_, optional := privilegeHint()
+			return optional
+		},
 	}
 	r.meters, err = newMeters(set, r.stats)
 	if err != nil {
@@ -233,8 +238,8 @@ func (r *profilesReceiver) giveUp(err error) {
 }
 
 func (r *profilesReceiver) warnOfReducedPrivileges() {
-	if _, optional := privilegeHint(); len(optional) > 0 {
-		r.logger.Warn("Profiling runs with less detail: this process lacks " + joinAnd(optional))
+	if lacks := r.lacks(); len(lacks) > 0 {
+		r.logger.Warn("Profiling runs with less detail: this process lacks " + joinAnd(lacks))
 	}
 }
 

@@ -163,6 +163,7 @@ func TestHealthTravelsWithProfiles(t *testing.T) {
 	e.stats.Lost[engine.LostRingFull] = 2
 	e.stats.Stops[unwind.StopRoot] = 3
 	f := newFixture(t, next, creating(e))
+	f.receiver.(*profilesReceiver).lacks = func() []string { return []string{"CAP_SYSLOG (naming kernel functions)"} }
 	f.start(t)
 	e.status(errors.New("the ring is too small"))
 	require.NoError(t, e.sink(t.Context(), pprofile.NewProfiles(), 7))
@@ -172,6 +173,7 @@ func TestHealthTravelsWithProfiles(t *testing.T) {
 	require.Equal(t, &health.Report{
 		Name: "hostprofiles", Taken: 5, Delivered: 3, KernelSkipped: 1, Lost: map[string]uint64{engine.LostRingFull.String(): 2},
 		Stops: map[string]uint64{"root": 3}, Processes: 9, Executables: 8, Problem: "the ring is too small",
+		Lacks: []string{"CAP_SYSLOG (naming kernel functions)"},
 	}, got)
 	f.shutdown(t)
 	require.Nil(t, health.FromContext(t.Context()))

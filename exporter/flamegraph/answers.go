@@ -62,6 +62,7 @@ type receiverAnswer struct {
 	Processes     uint64            `json:"processes"`
 	Executables   uint64            `json:"executables"`
 	Problem       string            `json:"problem"`
+	Lacks         []string          `json:"lacks"`
 }
 
 type incompleteAnswer struct {

@@ -239,6 +239,7 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 		out.Receivers = append(out.Receivers, receiverAnswer{
 			Name: r.Name, Seen: r.Time.UnixMilli(), Taken: r.Taken, Delivered: r.Delivered, Lost: orEmpty(r.Lost),
 			KernelSkipped: r.KernelSkipped, Stops: orEmpty(r.Stops), Processes: r.Processes, Executables: r.Executables, Problem: r.Problem,
+			Lacks: append([]string{}, r.Lacks...),
 		})
 	}
 	a.e.mu.Unlock()

@@ -189,7 +189,8 @@ func TestStatus(t *testing.T) {
 	require.NotNil(t, empty.Types, "an empty list is no null")
 	require.Nil(t, empty.Window.DroppedUntil)
 
-	ctx := health.NewContext(t.Context(), &health.Report{Name: "hostprofiles", Time: epoch, Taken: 9, Lost: map[string]uint64{"ring_full": 2}})
+	ctx := health.NewContext(t.Context(), &health.Report{Name: "hostprofiles", Time: epoch, Taken: 9, Lost: map[string]uint64{"ring_full": 2},
+		Lacks: []string{"CAP_SYSLOG"}})
 	require.NoError(t, s.consume(ctx, testProfiles()))
 	require.NoError(t, s.consume(ctx, pprofile.NewProfiles()), "only to tell")
 	bad := testProfiles()
@@ -206,7 +207,7 @@ func TestStatus(t *testing.T) {
 	require.EqualValues(t, 1, got.Payloads.Refused)
 	require.Contains(t, got.Payloads.LastError, "stack 99")
 	require.Equal(t, []receiverAnswer{{Name: "hostprofiles", Seen: epoch.UnixMilli(), Taken: 9, Lost: map[string]uint64{"ring_full": 2},
-		Stops: map[string]uint64{}}}, got.Receivers)
+		Stops: map[string]uint64{}, Lacks: []string{"CAP_SYSLOG"}}}, got.Receivers)
 }
 
 func TestAnswers(t *testing.T) {

@@ -20,6 +20,7 @@ type Report struct {
 	Processes     uint64            // known
 	Executables   uint64            // known
 	Problem       string            // what is wrong now, empty if nothing is
+	Lacks         []string          // privileges, and in brackets what there is less of without them
 }
 
 type key struct{}

@@ -21,6 +21,7 @@ export interface Receiver {
   processes: number;
   executables: number;
   problem: string;
+  lacks?: string[];
 }
 
 export interface Incomplete {

@@ -212,6 +212,7 @@ function ReceiverPart({ receiver: r, now }: { receiver: Receiver; now: number })
           <Name class="lines" text={cleanLines(r.problem, 2000)} />
         </Problem>
       )}
+      {!!r.lacks?.length && <p class="hint">Less detail without {r.lacks.map((x) => clean(x, 200)).join(", ")}.</p>}
       <div class="tiles">
         <Tile name="Taken" text={count(r.taken)} />
         <Tile name="Delivered" text={count(r.delivered)} note={percent(r.delivered / (r.taken || 1))} />
