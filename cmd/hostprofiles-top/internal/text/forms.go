@@ -8,6 +8,9 @@ import (
 // maxForms is the longest name, in bytes, of which shorter forms are looked for.
 const maxForms = 64 << 10
 
+// maxBrief bounds what is in the brackets of a name for it to lose its qualifiers: looking for them takes time.
+const maxBrief = 1000
+
 // Forms gives the name of a function in fewer and fewer characters, the full one first: with what is in angle brackets left
 // out; without parameters and the type that is returned; the last two parts of the qualified name; the last part. It knows C++
 // and Rust, and leaves alone what it cannot read. The page of the live view does the same (web/src/model/forms.ts); both are
@@ -340,8 +343,8 @@ func brief(text string) string {
 			text = "lambda()" + text[end:]
 		}
 	}
-	if !strings.Contains(text, "::") {
+	if !strings.Contains(text, "::") || len(text) > maxBrief {
 		return text
 	}
-	return regexp.MustCompile(`(?:\w+(?:(?:::)?<>)?::)+(\w)`).ReplaceAllString(text, "$1")
+	return regexp.MustCompile(`(?:[\w\x{80}-\x{10ffff}]+(?:(?:::)?<>)?::)+([\w\x{80}-\x{10ffff}])`).ReplaceAllString(text, "$1")
 }

@@ -4,6 +4,9 @@
 /** The longest name of which shorter forms are looked for. */
 const longest = 64 << 10;
 
+/** What is in the brackets of a name loses its qualifiers up to this length: looking for them takes time. */
+const longestBrief = 1000;
+
 /** Component is what is between two :: of a qualified name. */
 interface Component {
   name: string; // without arguments and parameters
@@ -116,7 +119,8 @@ function brief(inner: string): string {
     const end = group(text, "lambda".length);
     if (end > 0) text = `lambda()${text.slice(end)}`;
   }
-  return text.includes("::") ? text.replace(/(?:\w+(?:(?:::)?<>)?::)+(\w)/g, "$1") : text;
+  if (!text.includes("::") || text.length > longestBrief) return text;
+  return text.replace(/(?:[\w\u0080-\uffff]+(?:(?:::)?<>)?::)+([\w\u0080-\uffff])/g, "$1");
 }
 
 /** Reader takes a name apart. Components are those behind prefix: a type that is returned, or words as "thunk to". */
