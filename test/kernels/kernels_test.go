@@ -25,7 +25,7 @@ var (
 )
 
 // machineTimeout bounds one virtual machine. It needs two to four minutes, more than one of which it waits for the receiver to read the
-// kernel's symbols again (moduleRest in guest/modules.go, twice).
+// kernel's symbols again (moduleRest in guest/modules.go, three times).
 const machineTimeout = 8 * time.Minute
 
 // TestKernels profiles on 5.10, 6.1, 6.12, 6.18 and the newest.

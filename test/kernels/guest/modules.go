@@ -42,12 +42,13 @@ func runModules() (rounds []round) {
 		}
 	}
 	for i := range 2 {
+		time.Sleep(moduleRest)
 		if i > 0 {
 			if err := load(otherModule); err != nil {
 				return append(rounds, round{err: err})
 			}
+			time.Sleep(moduleRest) // that the module is gone and this one is there was read at the end of the first rest
 		}
-		time.Sleep(moduleRest)
 		r := runModule()
 		rounds = append(rounds, r)
 		if err := unload(); err != nil {
@@ -131,9 +132,13 @@ func hash(howLong string) int {
 			return fmt.Errorf("beginning: %w", errno)
 		}
 		data := make([]byte, 16<<10)
+		begin, err := cpuTime() // what it took to start may be as long, where CPUs are emulated
+		if err != nil {
+			return err
+		}
 		for {
 			used, err := cpuTime()
-			if err != nil || used >= d {
+			if err != nil || used-begin >= d {
 				return err
 			}
 			if err := unix.Send(int(fd), data, unix.MSG_MORE); err != nil {
@@ -179,8 +184,7 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 				in += s.Count
 			}
 		}
-		v.demand(float64(all) > 0.8*hashFor.Seconds()*frequency, "round %d: %d samples", i, all)
-		v.atLeast(fmt.Sprintf("samples of round %d are in the module", i), in, all, 0.8)
+		v.demand(float64(in) > 0.7*hashFor.Seconds()*frequency, "round %d: %d samples are in the module, of %d", i, in, all)
 		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name", i, unnamed)
 		v.demand(without == 0, "round %d: %d frames of the module have no build id", i, without)
 		v.demand(len(strange) == 0, "round %d: the module's functions are %v", i, strange)
