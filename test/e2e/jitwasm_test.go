@@ -13,6 +13,7 @@ func TestWazero(t *testing.T) {
 }
 
 func TestWazeroPerfMap(t *testing.T) {
+	needsFull(t)
 	runJIT(t, jitRun{
 		name: "wazero with a perf map", command: []string{compiled(t, "wazero-perfmap"), wasmModule(t)},
 		kind: "native", named: 0.9, chains: 0.97, complete: 0.97, memory: anonymous,
