@@ -42,13 +42,13 @@ func runModules() (rounds []round) {
 		}
 	}
 	for i := range 2 {
-		time.Sleep(moduleRest)
 		if i > 0 {
 			if err := load(otherModule); err != nil {
 				return append(rounds, round{err: err})
 			}
-			time.Sleep(moduleRest) // that the module is gone and this one is there was read at the end of the first rest
+			time.Sleep(moduleRest) // then at the latest they are read for this
 		}
+		time.Sleep(moduleRest)
 		r := runModule()
 		rounds = append(rounds, r)
 		if err := unload(); err != nil {
@@ -184,7 +184,8 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 				in += s.Count
 			}
 		}
-		v.demand(float64(in) > 0.7*hashFor.Seconds()*frequency, "round %d: %d samples are in the module, of %d", i, in, all)
+		// What a name is found for matters here, not how much of its time the process hashes.
+		v.demand(float64(in) > 0.3*hashFor.Seconds()*frequency, "round %d: %d samples are in the module, of %d", i, in, all)
 		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name", i, unnamed)
 		v.demand(without == 0, "round %d: %d frames of the module have no build id", i, without)
 		v.demand(len(strange) == 0, "round %d: the module's functions are %v", i, strange)
