@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strings"
@@ -161,7 +162,7 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 		if v.demand(r.err == nil, "round %d: %v", i, r.err); r.err != nil {
 			continue
 		}
-		all, in, unnamed, without, strange := 0, 0, 0, 0, map[string]int{}
+		all, in, unnamed, without, strange, leaves := 0, 0, 0, 0, map[string]int{}, map[string]int{}
 		for _, s := range samples.PID(r.pid) {
 			all += s.Count
 			inside := false
@@ -182,6 +183,8 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 			}
 			if inside {
 				in += s.Count
+			} else if len(s.Frames) > 0 {
+				leaves[s.Frames[0].Type+" "+s.Frames[0].Name()] += s.Count
 			}
 		}
 		// What a name is found for matters here, not how much of its time the process hashes.
@@ -189,7 +192,8 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name", i, unnamed)
 		v.demand(without == 0, "round %d: %d frames of the module have no build id", i, without)
 		v.demand(len(strange) == 0, "round %d: the module's functions are %v", i, strange)
-		detail = append(detail, fmt.Sprintf("%s: %d of %d samples", r.address, in, all))
+		maps.DeleteFunc(leaves, func(_ string, n int) bool { return n*20 < all })
+		detail = append(detail, fmt.Sprintf("%s: %d of %d samples; others are in %v", r.address, in, all, leaves))
 	}
 	console.Print(os.Stdout, console.Check{Name: "modules", OK: len(v.wrong) == 0, Detail: strings.Join(append(v.wrong, detail...), "\n")})
 }
