@@ -174,7 +174,7 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 					if f.BuildID == "" {
 						without += s.Count
 					}
-					if !strings.HasPrefix(f.Name(), "wp512_") {
+					if !strings.HasPrefix(f.Name(), "wp") { // wp512_update, wp384_finup
 						strange[f.Name()] += s.Count
 					}
 				case f.Name() == "":
