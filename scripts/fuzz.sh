@@ -18,7 +18,7 @@ if [[ ! $time =~ ^[1-9][0-9]*s$ ]]; then # what both fuzzers can be told
 fi
 
 # A target has one worker, which waits for its coordinator after each input, and a package's program for its linker.
-jobs=$(($(nproc) * 2))
+jobs=$(($(nproc) * 5 / 2))
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

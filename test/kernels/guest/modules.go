@@ -162,6 +162,7 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 		if v.demand(r.err == nil, "round %d: %v", i, r.err); r.err != nil {
 			continue
 		}
+		unknown := map[uint64]uint64{} // since when
 		all, in, unnamed, without, strange, leaves := 0, 0, 0, 0, map[string]int{}, map[string]int{}
 		for _, s := range samples.PID(r.pid) {
 			all += s.Count
@@ -179,6 +180,9 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 					}
 				case f.Name() == "":
 					unnamed += s.Count
+					if unknown[f.Address] == 0 || s.First < unknown[f.Address] {
+						unknown[f.Address] = s.First
+					}
 				}
 			}
 			if inside {
@@ -189,7 +193,7 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 		}
 		// What a name is found for matters here, not how much of its time the process hashes.
 		v.demand(float64(in) > 0.3*hashFor.Seconds()*frequency, "round %d: %d samples are in the module, of %d", i, in, all)
-		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name", i, unnamed)
+		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name: %x", i, unnamed, unknown)
 		v.demand(without == 0, "round %d: %d frames of the module have no build id", i, without)
 		v.demand(len(strange) == 0, "round %d: the module's functions are %v", i, strange)
 		maps.DeleteFunc(leaves, func(_ string, n int) bool { return n*20 < all })
