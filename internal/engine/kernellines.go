@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"time"
 
@@ -106,6 +107,9 @@ func (e *Engine) forgetKernel(now time.Time) {
 			delete(e.kernelByMapping, m)
 		}
 	}
+	maps.DeleteFunc(e.kernelUnnamed, func(_ uint64, u *unnamedAddress) bool {
+		return now.Sub(u.since) > 2*e.cfg.ReportInterval+2*symbolPatience
+	})
 }
 
 // kernelBytes is what is kept of the kernel beside its symbols.
@@ -123,6 +127,30 @@ func (e *Engine) dropKernelLines() {
 		e.forgetDebug(o.payload)
 		if d := o.payload.debug; !d.running {
 			d.strings, d.kept = &symbolize.Strings{}, 0
+		}
+	}
+}
+
+// unnamedAddress is a kernel address that no symbol covered when it was sampled.
+type unnamedAddress struct {
+	object *kernelObject // what it was in when the symbols were read next; nil before
+	since  time.Time
+}
+
+// missed notes such an address. What it was in before, it may not be in any more.
+func (e *Engine) missed(addr uint64) {
+	if u, known := e.kernelUnnamed[addr]; known && u.object == nil || !known && len(e.kernelUnnamed) >= maxMissedPages {
+		return
+	}
+	e.kernelUnnamed[addr] = &unnamedAddress{since: time.Now()}
+}
+
+// nameMissed names such addresses now that symbols were read: by the time of the report their module may be gone.
+func (e *Engine) nameMissed() {
+	for addr, u := range e.kernelUnnamed {
+		if module, ok := e.kallsyms.Module(addr); ok && u.object == nil && !(module == bpfModule && e.programsStale) {
+			u.object = e.kernelObject(module)
+			e.nameKernel(u.object, addr)
 		}
 	}
 }
@@ -156,6 +184,10 @@ func (e *Engine) kernelLines(dst []unwind.Line, l *profile.Location) []unwind.Li
 		return dst
 	}
 	o := e.kernelByMapping[l.Mapping]
+	if u := e.kernelUnnamed[l.Address]; l.Mapping == nil && u != nil && u.object != nil {
+		o = u.object
+		l.Mapping = o.mapping
+	}
 	if o != nil {
 		if s, ok := o.payload.symbols.lru.Peek(unwind.FileAddr(l.Address)); ok && len(s.lines) > 0 {
 			return append(dst, s.lines...)

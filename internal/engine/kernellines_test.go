@@ -375,7 +375,9 @@ func TestReloadedModule(t *testing.T) {
 	third := e.kernelLocation(work + moved)
 	e.followModules(time.Now())
 	k.until("it is gone", func() bool { _, ok := e.kallsyms.Module(work + moved); return !ok })
-	for what, l := range map[string]profile.Location{"where it was first": first, "where it was last": third} {
+	for what, l := range map[string]profile.Location{
+		"where it was first": first, "where it was last": third, "before its symbols were read": before, "elsewhere before that": second,
+	} {
 		if got := k.chain(l); got != "mod_work; "+id {
 			t.Errorf("removed, %s: %q", what, got)
 		}
@@ -384,8 +386,8 @@ func TestReloadedModule(t *testing.T) {
 		t.Errorf("nothing is there: %q", got)
 	}
 	e.forgetKernel(time.Now().Add(time.Hour))
-	if len(e.kernelByMapping) != 0 {
-		t.Errorf("%d parts of the kernel are kept", len(e.kernelByMapping))
+	if len(e.kernelByMapping) != 0 || len(e.kernelUnnamed) != 0 {
+		t.Errorf("%d parts of the kernel and %d addresses are kept", len(e.kernelByMapping), len(e.kernelUnnamed))
 	}
 }
 

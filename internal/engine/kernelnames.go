@@ -44,6 +44,7 @@ type kernelNames struct {
 	kernelSerials   uint64 // given out
 
 	kernelMissed  map[uint64]struct{} // pages with addresses that no symbol covers
+	kernelUnnamed map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
 	kernelMisses  bool                // there are such addresses, or may be
 	kernelNew     bool                // one was in another page than those before
 	kernelChanged bool                // modules are others than those that were read
@@ -89,6 +90,7 @@ func (e *Engine) openKernelNames(files kernelFiles) {
 		kernelObjects:   map[string]*kernelObject{},
 		kernelByMapping: map[*profile.Mapping]*kernelObject{},
 		kernelMissed:    map[uint64]struct{}{},
+		kernelUnnamed:   map[uint64]*unnamedAddress{},
 		programs:        &ebpf.Programs{},
 		loadedModules:   loadedModules{path: files.modules},
 		kernelCPU:       newAllowance(kernelShare, kernelCredit, kernelCredit),
@@ -139,6 +141,7 @@ func (e *Engine) readKernelSymbols() {
 			e.kernelIs(r.info, now)
 			e.programsStale = e.programsLater
 			clear(e.kernelMissed)
+			e.nameMissed()
 			if old == nil {
 				e.giver.made(kernelGarbage)
 			}
@@ -300,6 +303,7 @@ func (e *Engine) kernelLocation(addr uint64) profile.Location {
 	module, ok := e.kallsyms.Module(addr)
 	if !ok {
 		e.kernelMisses = true
+		e.missed(addr)
 		e.knowsPrograms()
 		page := addr / uint64(pageSize)
 		if _, known := e.kernelMissed[page]; !known && len(e.kernelMissed) < maxMissedPages {
