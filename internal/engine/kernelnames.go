@@ -43,13 +43,13 @@ type kernelNames struct {
 	kernelByMapping map[*profile.Mapping]*kernelObject
 	kernelSerials   uint64 // given out
 
-	kernelMissed  map[uint64]struct{} // pages with addresses that no symbol covers
+	kernelMissed  map[uint64]struct{}        // pages with addresses that no symbol covers
 	kernelUnnamed map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
-	kernelMisses  bool                // there are such addresses, or may be
-	kernelNew     bool                // one was in another page than those before
-	kernelChanged bool                // modules are others than those that were read
-	kernelRead    time.Time           // when it was
-	kernelCPU     allowance           // for doing so again
+	kernelMisses  bool                       // there are such addresses, or may be
+	kernelNew     bool                       // one was in another page than those before
+	kernelChanged bool                       // modules are others than those that were read
+	kernelRead    time.Time                  // when it was
+	kernelCPU     allowance                  // for doing so again
 	kernelReading bool
 	kernelHidden  bool
 
