@@ -280,15 +280,16 @@ func (d *dParser) templateSymbol() string {
 	old := *d
 	if digit(old.peek()) {
 		n := old.number()
-		if end := old.at + n; !old.failed && end <= len(old.s) && old.take("_D") {
-			old.s = old.s[:end]
-			name := old.mangled()
-			if !old.failed && old.at == end {
-				old.s = d.s
-				*d = old
-				return name
+		if end := old.at + n; !old.failed && end <= len(old.s) {
+			if old.s = old.s[:end]; old.take("_D") {
+				name := old.mangled()
+				if !old.failed && old.at == end {
+					old.s = d.s
+					*d = old
+					return name
+				}
+				d.steps, d.text = old.steps, old.text
 			}
-			d.steps, d.text = old.steps, old.text
 		}
 	}
 	return d.qualified(false)

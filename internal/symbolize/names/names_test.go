@@ -157,6 +157,7 @@ func FuzzFunction(f *testing.F) {
 		"_D8threeway__T5LevelTdVii2ZQn3runMFmZm", "camlStdlib__$40_187",
 		"$s10Foundation10FileHandleC17_immediatelyClose33_2DF8E09821905D55FA342549A73ACFB7LL7closeFdySb_tKF", "_QMburningFthirty_1Pinner", "P$A$_$T_$__$$_BURN$QWORD$$QWORD",
 		"$s10Foundation10FileHand\u00e9\u00e9leC17_immediatelyClose33_2DF8E09821905D55F",
+		"_D__T1AS0_D00000000000000000000000000000000",
 		"ghczmprim_GHCziTupleziPrim_Z3T_con_info", "burning__twice__OaddX.constprop.0", "pluspercentpercent___threeway_78"} {
 		f.Add(in)
 	}
