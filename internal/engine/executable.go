@@ -187,8 +187,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 // reopened takes the file of an executable that is what it was. It is needed if the one before was closed, and kept if there may be
 // one more open file or something is going to be read of it.
 func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
-	wanted := e.executables.TakeWanted(x)
-	wanted = wanted || x.Payload.busy() || x.Payload.waits()
+	wanted := e.executables.TakeWanted(x) || x.Payload.busy() || x.Payload.waits()
 	if !closed(x) || len(e.withFile) >= e.maxFiles && !wanted {
 		e.closer.close(deviceOf(x.File.ID), l)
 		return

@@ -168,10 +168,10 @@ func (e *Engine) noteServers() {
 		e.fetches.down[i] = s.Err != nil
 		switch {
 		case s.Err != nil && !known:
-			e.log.Warn("A debuginfod server fails: what it may have stays without lines until it answers", zap.String("url", s.URL),
+			e.log.Warn("a debuginfod server fails: what it may have stays without lines until it answers", zap.String("url", s.URL),
 				zap.Error(s.Err))
 		case s.Err == nil && known:
-			e.log.Info("The debuginfod server answers again", zap.String("url", s.URL))
+			e.log.Info("the debuginfod server answers again", zap.String("url", s.URL))
 		}
 	}
 }

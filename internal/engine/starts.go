@@ -47,10 +47,15 @@ func (e *Engine) listFunctions(w wanting) {
 	b.nameless, b.listing = nil, true
 	e.symbols.asked++
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
-	var started, ended atomic.Bool
-	e.jobs.submit(aboutFunctions(w.payload.serial, w.x.File), symbolTimeout,
+	begun := true
+	var ended atomic.Bool
+	about := aboutFunctions(w.payload.serial, w.x.File)
+	about.unbegun = func() {
+		begun = false
+		b.want(batch) // with the next names
+	}
+	e.jobs.submit(about, symbolTimeout,
 		func(ctx context.Context) (any, error) {
-			started.Store(true)
 			defer ended.Store(true)
 			var degraded error
 			if !names.FunctionsListed() {
@@ -72,10 +77,7 @@ func (e *Engine) listFunctions(w wanting) {
 			b.listing = false
 			e.symbols.answered++
 			if err != nil {
-				if !started.Load() {
-					b.want(batch) // with the next names
-				}
-				b.abandoned = started.Load() && !ended.Load()
+				b.abandoned = begun && !ended.Load()
 				e.count.SymbolErrors++
 				e.log.Debug("listing functions", zapFile(w.x), zapError(err))
 				return

@@ -31,17 +31,10 @@ func TestCompiledLanguages(t *testing.T) {
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	warmUp()
 	results := runAll(built, 2, truthCPU)
-	all := stop(t, s)
-	for _, r := range results {
-		t.Run(r.built.Name, func(t *testing.T) {
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-			samples := all.Samples.PID(r.pid)
-			judge(t, r, samples)
-			shown(t, programs[r.built.Name].Readable, samples)
-		})
-	}
+	judgeEach(t, results, stop(t, s).Samples, func(t *testing.T, r ran, samples analysis.Samples) {
+		judge(t, r, samples)
+		shown(t, programs[r.built.Name].Readable, samples)
+	})
 }
 
 // shown fails the test if a name is not in any stack.

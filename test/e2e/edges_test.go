@@ -85,20 +85,13 @@ func TestEdgesOfCode(t *testing.T) {
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	warmUp()
 	results := runAll(programs, 2, truthCPU)
-	all := stop(t, s)
-	for _, r := range results {
-		t.Run(r.built.Name, func(t *testing.T) {
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-			samples := all.Samples.PID(r.pid)
-			if r.built.Exotic {
-				judgeBroken(t, r, samples)
-				return
-			}
-			judge(t, r, samples)
-		})
-	}
+	judgeEach(t, results, stop(t, s).Samples, func(t *testing.T, r ran, samples analysis.Samples) {
+		if r.built.Exotic {
+			judgeBroken(t, r, samples)
+			return
+		}
+		judge(t, r, samples)
+	})
 }
 
 // judgeBroken looks at coroutines whose outermost frame says nothing of its caller, over a word that is no return address: the
