@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,11 +90,12 @@ func (fs *FS) openLink(pid uint32, start, end unwind.Addr, m process.MmapInfo) (
 		return nil, fmt.Errorf("following %s: %w", link, err)
 	}
 	defer unix.Close(fd)
-	return fs.reopen(fd, link, m, func() bool {
+	return fs.reopen(fd, link, m, func(st *unix.Stat_t) bool {
 		// The file that is mapped there cannot fail to be the mapped one, unless the address was mapped anew: then it
-		// has another name. (Its inode number may differ from the kernel's idea of it, see matches.)
-		name, err := os.Readlink(link)
-		return err == nil && process.Undeleted(name) == process.Undeleted(m.Path)
+		// has another name. (Its inode number may differ from the kernel's idea of it, see matches.) What is asked is the
+		// name of what was opened: the link may lead elsewhere by now, where a process maps files in turns.
+		name, err := os.Readlink(fs.openedPath(fd))
+		return err == nil && process.Undeleted(name) == process.Undeleted(m.Path) && !decidesByInode(fd, st, m.File)
 	})
 }
 
@@ -157,14 +159,14 @@ func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error)
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return fs.reopen(fd, path, m, func() bool { return false })
+	return fs.reopen(fd, path, m, func(*unix.Stat_t) bool { return false })
 }
 
 // reopen opens for reading what fd refers to, if that is the regular file that m is of. sure is asked if the inode does
 // not tell.
-func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func() bool) (*os.File, error) {
+func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func(*unix.Stat_t) bool) (*os.File, error) {
 	return fs.openRegular(fd, m.Path, func(st *unix.Stat_t) error {
-		if !matches(fd, st, m.File) && !sure() {
+		if !matches(fd, st, m.File) && !sure(st) {
 			return fmt.Errorf("%w: %q is inode %d of device %d:%d", errOther, name, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
 		}
 		return nil
@@ -197,7 +199,7 @@ func (fs *FS) openRegular(fd int, name string, check func(*unix.Stat_t) error) (
 // the collector depends on. For the same reason os.Open is never to be used on a target's file.
 func reopenRegular(fs *FS, fd int, name string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	self := fs.root + "/self/fd/" + strconv.Itoa(fd)
+	self := fs.openedPath(fd)
 	rfd, err := unix.Open(self, flags|unix.O_NOATIME, 0)
 	if errors.Is(err, unix.EPERM) {
 		rfd, err = unix.Open(self, flags, 0) // not the file's owner
@@ -211,6 +213,9 @@ func reopenRegular(fs *FS, fd int, name string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(rfd), name), nil
 }
+
+// openedPath is where /proc has the collector's own descriptor.
+func (fs *FS) openedPath(fd int) string { return fs.root + "/self/fd/" + strconv.Itoa(fd) }
 
 // File systems whose stat(2) shows another device than the kernel has for a mapped inode; include/uapi/linux/magic.h of
 // Linux 6.1, and fs/bcachefs/bcachefs_format.h of Linux 6.7.
@@ -233,23 +238,32 @@ func matches(fd int, st *unix.Stat_t, id process.FileID) bool {
 	if id.Inode == 0 {
 		return false // the kernel did not say
 	}
-	if unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor {
+	if sameDevice(st, id) {
 		return st.Ino == id.Inode
 	}
 	const xinoMask = 1<<48 - 1
 	if st.Ino != id.Inode && st.Ino&xinoMask != id.Inode {
 		return false
 	}
+	return onStrangeDevice(fd)
+}
+
+// decidesByInode tells whether the inode number has the last word on an opened file: on the same device, unless that is
+// a strange one, the file is another one if it has another number.
+func decidesByInode(fd int, st *unix.Stat_t, id process.FileID) bool {
+	return id.Inode != 0 && sameDevice(st, id) && !onStrangeDevice(fd)
+}
+
+func sameDevice(st *unix.Stat_t, id process.FileID) bool {
+	return unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor
+}
+
+func onStrangeDevice(fd int) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return false
 	}
-	for _, magic := range strangeDevices {
-		if int64(fs.Type) == magic {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strangeDevices[:], int64(fs.Type))
 }
 
 // Identify returns what tells an opened file's contents from others.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -164,6 +165,60 @@ func TestOpenReplaced(t *testing.T) {
 				t.Errorf("deleted: %q %v", got, err)
 			}
 		})
+	}
+}
+
+// TestOpenTurns opens a file by a mapping in whose place another file is, every other moment.
+func TestOpenTurns(t *testing.T) {
+	fs, pid, dir := New("/proc"), uint32(os.Getpid()), t.TempDir()
+	paths := [2]string{filepath.Join(dir, "good.so"), filepath.Join(dir, "evil.so")}
+	write(t, paths[0], "good")
+	write(t, paths[1], "evil")
+	m := mapFile(t, paths[0])
+	if !viaMapFiles(t, m) {
+		t.Skip("not supported: following links in map_files is not permitted")
+	}
+	var fds [2]int
+	for i, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		fds[i] = int(f.Fd())
+	}
+	stop := make(chan struct{})
+	var turns sync.WaitGroup
+	turns.Go(func() {
+		for i := 1; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(m.Start), uintptr(m.End-m.Start),
+				unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_FIXED, uintptr(fds[i%2]), 0)
+			if errno != 0 {
+				t.Errorf("mapping %s: %v", paths[i%2], errno)
+				return
+			}
+		}
+	})
+	defer turns.Wait()
+	defer close(stop)
+	opened := 0
+	for range 20000 {
+		f, err := fs.openLink(pid, m.Start, m.End, m)
+		if err != nil {
+			continue // the other one was there
+		}
+		opened++
+		if got := begins(t, f, nil); got != "good" {
+			t.Fatalf("opened %q", got)
+		}
+	}
+	if opened == 0 {
+		t.Error("never opened")
 	}
 }
 
