@@ -9,6 +9,9 @@ const (
 	maxDSteps = 20000 // parts of a name that are looked at: back references can multiply them
 	maxDDepth = 100
 	maxDText  = 1 << maxDemangled
+	maxDLooks = 1 << 19 // looks at a character: what reads and gives up may do so again and again
+	// maxDModifiers bounds qualifiers, or storage classes, in a row: a name has each of them once.
+	maxDModifiers = 8
 )
 
 // dlang demangles D's names ("D ABI", section "Name Mangling", dlang.org/spec/abi.html, of D 2.098): the qualified name with the
@@ -26,7 +29,7 @@ func dlang(symbol string) (string, bool) {
 		_, rest, _ = strings.Cut(ldc, "_")
 		prefix = "thunk to "
 	}
-	d := &dParser{s: rest}
+	d := &dParser{s: rest, dCost: &dCost{}}
 	name := d.mangled()
 	if d.failed || d.at != len(d.s) || name == "" {
 		return "", false
@@ -34,13 +37,16 @@ func dlang(symbol string) (string, bool) {
 	return prefix + name, true
 }
 
-// dParser reads a mangled name from left to right. After a failure all of it is worthless.
+// dCost is what was spent on a name, what came to nothing included.
+type dCost struct{ steps, text, looks int }
+
+// dParser reads a mangled name from left to right. After a failure all of it is worthless. A copy of it, which tries something, spends
+// of the same.
 type dParser struct {
+	*dCost
 	s      string
 	at     int
 	depth  int
-	steps  int
-	text   int
 	failed bool
 }
 
@@ -49,15 +55,23 @@ func (d *dParser) fail() string {
 	return ""
 }
 
+// look counts looks, and tells whether there may be any.
+func (d *dParser) look(n int) bool {
+	if d.looks += n; d.looks > maxDLooks {
+		d.failed = true
+	}
+	return !d.failed
+}
+
 func (d *dParser) peek() byte {
-	if d.failed || d.at >= len(d.s) {
+	if !d.look(1) || d.at >= len(d.s) {
 		return 0
 	}
 	return d.s[d.at]
 }
 
 func (d *dParser) take(prefix string) bool {
-	if d.failed || !strings.HasPrefix(d.s[d.at:], prefix) {
+	if !d.look(1) || !strings.HasPrefix(d.s[d.at:], prefix) {
 		return false
 	}
 	d.at += len(prefix)
@@ -197,8 +211,6 @@ func (d *dParser) qualified(modifiers bool) string {
 					name += qualifier
 				}
 				*d = tried
-			} else {
-				d.steps, d.text = tried.steps, tried.text
 			}
 		}
 	}
@@ -288,7 +300,6 @@ func (d *dParser) templateSymbol() string {
 					*d = old
 					return name
 				}
-				d.steps, d.text = old.steps, old.text
 			}
 		}
 	}
@@ -323,7 +334,7 @@ func (d *dParser) function() string {
 
 func (d *dParser) parameter() string {
 	storage := ""
-	for {
+	for range maxDModifiers {
 		switch {
 		case d.take("M"):
 			storage += "scope "
@@ -341,12 +352,13 @@ func (d *dParser) parameter() string {
 			return storage + d.typ()
 		}
 	}
+	return d.fail()
 }
 
 // qualifiers are those of a method's this.
 func (d *dParser) qualifiers() string {
 	q := ""
-	for {
+	for range maxDModifiers {
 		switch {
 		case d.take("x"):
 			q += " const"
@@ -360,4 +372,5 @@ func (d *dParser) qualifiers() string {
 			return q
 		}
 	}
+	return d.fail()
 }

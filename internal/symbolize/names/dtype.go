@@ -256,7 +256,7 @@ func (d *dParser) real() string {
 // stringValue is a string literal: its length, an underscore, and two hexadecimal digits for each byte.
 func (d *dParser) stringValue(width byte) string {
 	n := d.number()
-	if !d.take("_") || n > (len(d.s)-d.at)/2 {
+	if !d.take("_") || n > (len(d.s)-d.at)/2 || !d.look(n) {
 		return d.fail()
 	}
 	var b strings.Builder

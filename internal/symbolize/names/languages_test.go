@@ -165,6 +165,9 @@ func hostileLanguages() []string {
 		double, tuples, "_D1aF" + strings.Repeat("A", 4000), "_D" + strings.Repeat("__T", 1300), "_D1a" + strings.Repeat("M", 4000),
 		"_D1aF" + strings.Repeat("DFZ", 1300), "_D1aFB999999999", "_D1a__T1aVAiA999999999Z", "_D999999999a", "_D1aFQa", "_D1aFQZZZZZZZZZZZZ",
 		"_D__T1a" + strings.Repeat("S7_D__T1a", 40), "_D__T1a" + strings.Repeat("S300_D__T1a", 100), nestedD(), words,
+		referredD("M" + strings.Repeat("y", 3500) + "!"), referredD("F" + strings.Repeat("M", 3500) + "!"), referredD(strings.Repeat("0", 3500)),
+		referredD("F" + strings.Repeat("Na", 1700)), referredD("Q" + strings.Repeat("A", 3500) + "a"),
+		"_D1a__T1aVAiA99" + strings.Repeat("i", 90) + strings.Repeat("7", 3800), referredD("__T1aVaa1700_" + strings.Repeat("41", 1700)),
 		"_D" + strings.Repeat("1aF", 1300), "$s" + strings.Repeat("1aC", 1300), "$s99999a", "$s1a0aaaa", "$s1ab0zF",
 		"$s2ab0" + strings.Repeat("a", 4000) + "F", "$sS", "$s", "_D1a__T1aV" + strings.Repeat("AiA1", 1000), "_DTi", "_DThn", "_D", "_Q", "_QM", "caml", "camlA", "camlA.",
 		"camlA__$4", "camlA__$zz", "__a_MOD_", "_$$_", "A_$$_", "Main_z_info", "Main_zffffffffU_info", "Main_Z99999999T_info", "a__", "__", "a____b_1",
@@ -176,6 +179,32 @@ func nestedD() string {
 	s := "_D1aFQ"
 	for range 40 {
 		s = "_D__T1aS" + strconv.Itoa(len(s)) + s + "ZZ"
+	}
+	return s
+}
+
+// referredD has a type of that name, and thousands of references to it, some of them to lists of others.
+func referredD(name string) string {
+	s := "xC1a" + name
+	s = strconv.Itoa(len(s)) + s
+	class := strings.Index(s, "C")
+	s += "F"
+	list := len(s)
+	s += "B99"
+	for range 99 {
+		s += "Q" + backD(len(s)-class)
+	}
+	for range 50 {
+		s += "Q" + backD(len(s)-list)
+	}
+	return "_D" + s + "Zv"
+}
+
+// backD is how far back a reference leads.
+func backD(n int) string {
+	s := string(rune('a' + n%26))
+	for n /= 26; n > 0; n /= 26 {
+		s = string(rune('A'+n%26)) + s
 	}
 	return s
 }
