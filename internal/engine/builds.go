@@ -74,6 +74,7 @@ func (b *builds) functions(ctx context.Context, path string, f *elffile.File, na
 	}
 	release, err := b.acquire(ctx)
 	if err != nil {
+		names.FunctionsUnlisted()
 		return fmt.Errorf("waiting to list the functions of %s: %w", path, errors.Join(large, err))
 	}
 	defer release()

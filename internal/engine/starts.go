@@ -15,9 +15,12 @@ import (
 type beginnings struct {
 	nameless []unwind.FileAddr // whose functions are not known yet
 	listing  bool
-	// abandoned tells that a job was given up and still has the list, which nobody else may read or make then.
-	abandoned bool
+	// left is of a job that was given up: whether it has ended. Until then it has the list, which nobody else may read or make.
+	left *atomic.Bool
 }
+
+// taken tells whether a job has the list.
+func (b *beginnings) taken() bool { return b.listing || b.left != nil && !b.left.Load() }
 
 // want has functions listed.
 func (b *beginnings) want(nameless []unwind.FileAddr) {
@@ -40,7 +43,7 @@ func startOf(names *symbolize.Symbolizer, a unwind.FileAddr) (unwind.FileAddr, b
 func (e *Engine) listFunctions(w wanting) {
 	xs := w.payload.symbols
 	b := &xs.beginnings
-	if len(b.nameless) == 0 || b.listing || b.abandoned || xs.running || xs.evicted || xs.names == nil || !w.payload.file.open() {
+	if len(b.nameless) == 0 || b.taken() || xs.running || xs.evicted || xs.names == nil || !w.payload.file.open() {
 		return
 	}
 	batch := b.nameless
@@ -48,7 +51,7 @@ func (e *Engine) listFunctions(w wanting) {
 	e.symbols.asked++
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
 	begun := true
-	var ended atomic.Bool
+	ended := new(atomic.Bool) // what it did is to be seen from then on
 	about := aboutFunctions(w.payload.serial, w.x.File)
 	about.unbegun = func() {
 		begun = false
@@ -77,7 +80,12 @@ func (e *Engine) listFunctions(w wanting) {
 			b.listing = false
 			e.symbols.answered++
 			if err != nil {
-				b.abandoned = begun && !ended.Load()
+				if begun {
+					b.left = ended
+					b.want(batch) // with the next names
+				}
+				xs.account()
+				e.setBytes(w)
 				e.count.SymbolErrors++
 				e.log.Debug("listing functions", zapFile(w.x), zapError(err))
 				return
@@ -100,7 +108,7 @@ func (e *Engine) listFunctions(w wanting) {
 
 // account notes how much the names take, unless a job may add to them.
 func (xs *executableSymbols) account() {
-	if !xs.running && !xs.beginnings.listing && !xs.beginnings.abandoned {
+	if !xs.running && !xs.beginnings.taken() {
 		xs.kept = xs.names.Bytes()
 	}
 }

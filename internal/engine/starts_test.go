@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,12 +61,15 @@ func within(e *Engine, w wanting, a uint64) (start uint64, ok bool) {
 func TestNamesDoNotWaitForFunctions(t *testing.T) {
 	e, w, functions := nameless(t)
 	xs := w.payload.symbols
+	e.jobs.lines.pool.Close(t.Context())
+	e.jobs.lines.pool = worker.New[jobKey, jobGroup, any](worker.Options{Workers: 2, Patience: time.Hour}) // who waits keeps his worker
 	hold := make(chan struct{})
 	for i := range uint64(2) { // all workers that list
 		about := aboutSelf(giveBackSerial-10-i, "test")
 		about.lines = true
 		e.jobs.submit(about, time.Minute, func(context.Context) (any, error) { <-hold; return nil, nil }, func(any, error) {})
 	}
+	eventually(t, "they have begun", func() bool { return e.jobs.lines.pool.Stats().Running == 2 })
 	ask := func(name string) uint64 {
 		a := functions[name].Value + functions[name].Size/2
 		e.symbols.want(e, w.x, unwind.FileAddr(a))
@@ -136,7 +140,8 @@ func TestFailedLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &gate{ReaderAt: file, open: make(chan struct{})}
-	defer close(g.open)
+	reopen := sync.OnceFunc(func() { close(g.open) })
+	defer reopen()
 	if w.payload.elf, err = elffile.New(g, info.Size()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +165,7 @@ func TestFailedLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask("hot")
-	if b := xs.beginnings; b.abandoned || b.listing || len(b.nameless) != 1 || e.count.SymbolErrors != 1 {
+	if b := xs.beginnings; b.taken() || len(b.nameless) != 1 || e.count.SymbolErrors != 1 {
 		t.Fatalf("refused: %+v, %d errors", b, e.count.SymbolErrors)
 	}
 
@@ -178,7 +183,7 @@ func TestFailedLists(t *testing.T) {
 	for r := range hangs.Results() {
 		e.jobs.finish(e.jobs.lines, r)
 	}
-	if b := xs.beginnings; !b.abandoned || b.listing || e.count.SymbolErrors != 2 {
+	if b := xs.beginnings; !b.taken() || b.listing || e.count.SymbolErrors != 2 {
 		t.Fatalf("given up: %+v, %d errors", b, e.count.SymbolErrors)
 	}
 
@@ -187,5 +192,20 @@ func TestFailedLists(t *testing.T) {
 	a := ask("outer")
 	if _, ok := within(e, w, a); ok || xs.beginnings.listing || xs.kept != kept || !e.symbols.idle() {
 		t.Errorf("in function %v, %+v, %d bytes", ok, xs.beginnings, xs.kept)
+	}
+
+	// What was given up comes to its end after all: its list serves, and counts.
+	g.closed.Store(false)
+	reopen()
+	eventually(t, "it has ended", func() bool { return !xs.beginnings.taken() })
+	last := ask("main")
+	eventually(t, "all is done", func() bool { e.jobs.drain(); return e.jobs.idle() })
+	for name, a := range map[string]uint64{"outer": a, "main": last, "middle": functions["middle"].Value} {
+		if start, ok := within(e, w, a); !ok || start != functions[name].Value {
+			t.Errorf("%s is at %#x: %#x, %v", name, functions[name].Value, start, ok)
+		}
+	}
+	if xs.kept != xs.names.Bytes() {
+		t.Errorf("%d bytes of %d are counted", xs.kept, xs.names.Bytes())
 	}
 }

@@ -189,7 +189,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 	xs.wanted = nil
 	xs.running = true
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
-	starts := !xs.beginnings.listing && !xs.beginnings.abandoned // else another job has them
+	starts := !xs.beginnings.taken() // else another job has them
 	e.jobs.submit(aboutFile(w.payload.serial, w.x.File, "symbols"), symbolTimeout,
 		func(ctx context.Context) (any, error) {
 			var degraded error

@@ -115,6 +115,10 @@ func (s *Symbolizer) Function(a unwind.FileAddr) (start unwind.FileAddr, ok bool
 // FunctionsListed tells whether ListFunctions was called: what Function does not find before, it may find then.
 func (s *Symbolizer) FunctionsListed() bool { return s.functions.Listed() }
 
+// FunctionsUnlisted has FunctionsListed say no again, as ListFunctions had not enough room to finish and is to be called again. What
+// it found stays.
+func (s *Symbolizer) FunctionsUnlisted() { s.functions.Unlisted() }
+
 // ListFunctions goes through all of the file for the functions that its search table lacks. f is the file that New was given,
 // with a Budget for it. An error says what will not be found.
 func (s *Symbolizer) ListFunctions(f *elffile.File) error { return s.functions.List(f) }

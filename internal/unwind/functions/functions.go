@@ -48,8 +48,11 @@ func (d *Finder) Find(a unwind.FileAddr) (start unwind.FileAddr, ok bool, err er
 	return d.list[n-1].Start, true, nil
 }
 
-// Listed tells whether List was called.
+// Listed tells whether List was called, since Unlisted was.
 func (d *Finder) Listed() bool { return d.listed }
+
+// Unlisted has Listed say no again. What List found stays until it is called again.
+func (d *Finder) Unlisted() { d.listed = false }
 
 // Bytes is about the memory that it holds.
 func (d *Finder) Bytes() int {
