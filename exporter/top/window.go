@@ -1,7 +1,6 @@
 package top
 
 import (
-	"maps"
 	"math"
 	"path"
 	"time"
@@ -17,7 +16,9 @@ const (
 	maxRows  = 50_000
 	maxKinds = 8
 	maxEnds  = 10_000
-	maxName  = 256
+	// forgetAfter is how long it is remembered how far a host's reports went that sends no more.
+	forgetAfter = time.Hour
+	maxName     = 256
 )
 
 // kind is what the values of samples mean.
@@ -62,29 +63,39 @@ type source struct {
 	host string // empty: not told
 }
 
+// reach is how far a source's reports went, and when it was heard of last.
+type reach struct {
+	end   pcommon.Timestamp
+	heard time.Time
+}
+
 // window is what arrived since the last table.
 type window struct {
 	since   time.Time
 	waiting bool // nothing has ever arrived
 	kinds   map[kind]*usage
-	ended   map[source]pcommon.Timestamp // how far earlier windows went
+	ended   map[source]reach // how far earlier windows went
 }
 
 // newWindow makes the first window.
 func newWindow(since time.Time) *window {
-	return &window{since: since, waiting: true, kinds: map[kind]*usage{}, ended: map[source]pcommon.Timestamp{}}
+	return &window{since: since, waiting: true, kinds: map[kind]*usage{}, ended: map[source]reach{}}
 }
 
 // next makes the window after w, which changes no more but for what it knows of those before it.
 func (w *window) next(since time.Time) *window {
 	n := newWindow(since)
 	n.waiting = w.waiting && w.empty()
-	maps.Copy(n.ended, w.ended)
+	for of, r := range w.ended {
+		if since.Sub(r.heard) < forgetAfter {
+			n.ended[of] = r
+		}
+	}
 	for k, u := range w.kinds {
 		for host, s := range u.spans {
 			of := source{k, host}
-			if _, known := n.ended[of]; known || len(n.ended) < maxEnds {
-				n.ended[of] = max(n.ended[of], s.end)
+			if r, known := n.ended[of]; known || len(n.ended) < maxEnds {
+				n.ended[of] = reach{max(r.end, s.end), since}
 			}
 		}
 	}
@@ -97,7 +108,7 @@ func (w *window) covered(k kind) time.Duration {
 	var most pcommon.Timestamp
 	for host, s := range w.kinds[k].spans {
 		start := s.start
-		if ended := w.ended[source{k, host}]; ended < s.end {
+		if ended := w.ended[source{k, host}].end; ended < s.end {
 			start = max(start, ended)
 		}
 		if start < s.end {

@@ -169,7 +169,14 @@ func TestEndsAreBounded(t *testing.T) {
 	w = w.next(at(5))
 	require.Len(t, w.ended, maxEnds)
 	w.add(report(5, 10, 1, "another"))
-	require.Len(t, w.next(at(10)).ended, maxEnds)
+	w = w.next(at(10))
+	require.Len(t, w.ended, maxEnds)
+	// Those that send no more are forgotten, and others remembered.
+	w = w.next(at(5 + 3600))
+	w.add(report(3605, 3610, 1, "another"))
+	w = w.next(at(3610))
+	require.Len(t, w.ended, 1)
+	require.EqualValues(t, 3610, w.ended[source{cpuTime, "another"}].end.AsTime().Unix()-at(0).Unix())
 }
 
 func TestWrongIndicesAreSurvived(t *testing.T) {
