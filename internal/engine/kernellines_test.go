@@ -391,6 +391,42 @@ func TestReloadedModule(t *testing.T) {
 	}
 }
 
+// TestModuleWhileReading loads a module while the kernel's symbols are being read, which was begun before: the report waits for the
+// reading after that.
+func TestModuleWhileReading(t *testing.T) {
+	k := newFakeKernel(t)
+	e := k.e
+	e.programs = &fakePrograms{}
+	work := k.address("mod", "mod_work")
+	e.readKernelSymbols()
+	// It is over, and its result waits for the engine: what is loaded now is not in it.
+	eventually(t, "the symbols were read", func() bool { s := e.jobs.files.pool.Stats(); return s.Queued+s.Running == 0 })
+	k.loaded(moduleBase)
+	l := e.kernelLocation(work)
+	e.followKernel(time.Now())
+	r := report{asked: e.symbols.asked}
+	first := e.kallsyms
+	k.until("that reading is over", func() bool { return e.kallsyms != first })
+	if !r.waits(e.symbols.answered) {
+		t.Errorf("the report is sent with %q", k.chain(l))
+	}
+	k.until("the report has all that it waits for", func() bool { return !r.waits(e.symbols.answered) })
+	if got, want := k.chain(l), "mod_work; [mod] "+k.buildID("mod"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+
+	// There may be no time for that: then nothing is waited for.
+	e.readKernelSymbols()
+	e.kernelCPU.spend(time.Minute)
+	e.kernelChanged = true
+	e.followKernel(time.Now())
+	r = report{asked: e.symbols.asked}
+	k.until("the report has all that it waits for", func() bool { return !r.waits(e.symbols.answered) })
+	if e.kernelReading || e.kernelOwed || !e.symbols.idle() {
+		t.Errorf("reading %v, owed %v, idle %v", e.kernelReading, e.kernelOwed, e.symbols.idle())
+	}
+}
+
 // TestKernelPace samples addresses that nothing is known of: the kernel's symbols are not read again for it but after a while.
 func TestKernelPace(t *testing.T) {
 	k := newFakeKernel(t)

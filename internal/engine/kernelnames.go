@@ -51,6 +51,7 @@ type kernelNames struct {
 	kernelRead    time.Time                  // when it was
 	kernelCPU     allowance                  // for doing so again
 	kernelReading bool
+	kernelOwed    bool // symbols.asked has another reading already, which follows the one that is under way
 	kernelHidden  bool
 
 	programs      programs
@@ -107,7 +108,10 @@ func (e *Engine) readKernelSymbols() {
 	e.kernelReading = true
 	e.followPrograms() // those are read
 	e.kernelMisses, e.kernelChanged, e.programsLater = false, false, false
-	e.symbols.asked++
+	if !e.kernelOwed {
+		e.symbols.asked++
+	}
+	e.kernelOwed = false
 	old, files, cpu := e.kallsyms, e.files, &cpuTime{}
 	e.jobs.submit(aboutSelf(kernelSerial, "kernel symbols"), kernelTimeout,
 		func(context.Context) (any, error) {
@@ -121,6 +125,7 @@ func (e *Engine) readKernelSymbols() {
 			}
 			now := time.Now()
 			e.kernelReading, e.kernelRead = false, now
+			defer e.payReading(now)
 			if errors.Is(err, kallsyms.ErrHidden) {
 				if e.kernelHidden {
 					return // said already; it may change
@@ -258,8 +263,31 @@ func (e *Engine) knowsPrograms() bool {
 }
 
 func (e *Engine) readChanged(now time.Time) {
-	if e.kernelChanged && e.kallsyms != nil && (now.Sub(e.kernelRead) > kernelReload || e.kernelCPU.some(now)) {
+	switch {
+	case !e.kernelChanged || e.kallsyms == nil:
+	case e.kernelReading:
+		e.oweReading()
+	case now.Sub(e.kernelRead) > kernelReload || e.kernelCPU.some(now):
 		e.readKernelSymbols()
+	}
+}
+
+// oweReading has reports wait for the reading after the one that is under way, which may have begun before what was sampled was there.
+func (e *Engine) oweReading() {
+	if !e.kernelOwed {
+		e.kernelOwed = true
+		e.symbols.asked++
+	}
+}
+
+// payReading begins the reading that reports wait for besides the one that is over, or has them wait no longer.
+func (e *Engine) payReading(now time.Time) {
+	if !e.kernelOwed {
+		return
+	}
+	if e.readChanged(now); e.kernelOwed {
+		e.kernelOwed = false
+		e.symbols.answered++
 	}
 }
 
