@@ -61,7 +61,7 @@ func emulator(c clock, arch, image, initramfs string) []string {
 		"-kernel", image, "-initrd", initramfs, "-append",
 	)
 	if arch == "arm64" {
-		args := append([]string{"qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "cortex-a72"}, common...)
+		args := append([]string{"qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "neoverse-n1"}, common...)
 		return append(args, "console=ttyAMA0 panic=-1 quiet")
 	}
 	args := append([]string{"qemu-system-x86_64", "-M", "q35", "-cpu", "max"}, common...)
