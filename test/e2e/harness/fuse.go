@@ -52,16 +52,31 @@ const (
 	fuseBuffer   = 256 << 10
 )
 
+// ErrNoFUSE is wrapped by MountFUSE's error where no file system in user space can be mounted.
+var ErrNoFUSE = errors.New("there are no file systems in user space here")
+
+// noFUSE tells whether an error of opening /dev/fuse is the machine's or the container's doing.
+func noFUSE(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}
+
 // MountFUSE mounts the file system at a folder. It has a file of every name, which holds text and may be executed; numbers
 // are names of different files, all other names are one file's.
 func MountFUSE(dir string, text []byte) (*FUSE, error) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if noFUSE(err) {
+		return nil, fmt.Errorf("%w: opening /dev/fuse: %w", ErrNoFUSE, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening /dev/fuse: %w", err)
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)
 	if err := unix.Mount("hostprofiles-test", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		return nil, fmt.Errorf("mounting a FUSE file system at %s: %w", dir, errors.Join(err, unix.Close(fd)))
+		err = fmt.Errorf("mounting a FUSE file system at %s: %w", dir, errors.Join(err, unix.Close(fd)))
+		if errors.Is(err, unix.EPERM) {
+			err = fmt.Errorf("%w: %w", ErrNoFUSE, err)
+		}
+		return nil, err
 	}
 	f := &FUSE{dir: dir, text: text, fd: fd, done: make(chan struct{})}
 	go f.serve()
