@@ -297,12 +297,13 @@ func cgroup(t *testing.T, name string) *os.File {
 	return nil
 }
 
-// TestKernelSkips sees the kernel skip samples while bpf(2) is hammered, and be reported.
+// TestKernelSkips sees the kernel skip samples while bpf(2) is hammered, and be reported. Only seconds in which a CPU never idles
+// count, so every CPU has two hammers, for five seconds.
 func TestKernelSkips(t *testing.T) {
-	hammer := build(t, "bpfhammer")
+	hammers := slices.Repeat([]workloads.Built{build(t, "bpfhammer")}, 2*runtime.NumCPU())
 	s := start(t, harness.Options{Keep: ours(cache(t))})
 	before := settle(t, s)
-	runs := runAll([]workloads.Built{hammer, hammer, hammer, hammer}, 4, 1500*time.Millisecond)
+	runs := runAll(hammers, len(hammers), 2500*time.Millisecond)
 	after, err := s.Metrics()
 	if err != nil {
 		t.Fatal(err)
