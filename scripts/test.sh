@@ -78,7 +78,7 @@ examples() {
 }
 
 e2e() {
-	local limit=15m
+	local limit=30m
 	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
 	scripts/build.sh
 	examples
