@@ -17,8 +17,11 @@ if [[ ! $time =~ ^[1-9][0-9]*s$ ]]; then # what both fuzzers can be told
 	exit 2
 fi
 
-# A target has one worker, which waits for its coordinator after each input, and a package's program for its linker.
+# A target has one worker, which waits for its coordinator after each input, and a package's program for its linker. A job
+# may take a GiB.
 jobs=$(($(nproc) * 5 / 2))
+room=$(($(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo) >> 20))
+if ((jobs > room)); then jobs=$((room > 1 ? room : 1)); fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -39,7 +42,8 @@ echo "fuzz: targets of ${#packages[@]} packages, and ${#walks[@]} of the C code,
 package() { # WORK TIME PACKAGE
 	local name=${3//[\/.]/_} targets
 	local program=$1/$name.test log=$1/$name
-	if ! nice go test -c -fuzz=. -o "$program" "$3" >"$log" 2>&1 || ! targets=$(cd "$3" && "$program" -test.list '^Fuzz' 2>>"$log") || [[ -z $targets ]]; then
+	# Several packages are compiled at once: each has two compilers.
+	if ! nice go test -c -p 2 -fuzz=. -o "$program" "$3" >"$log" 2>&1 || ! targets=$(cd "$3" && "$program" -test.list '^Fuzz' 2>>"$log") || [[ -z $targets ]]; then
 		echo "FAIL $3"
 		cat "$log"
 		touch "$1/failed"
