@@ -12,7 +12,8 @@ import (
 // TestHangingGroup has forty jobs of one group hang, as the files of a file system that does not answer do: a few of them
 // are tried, the rest fails long before the deadline, and the jobs of other groups hardly wait.
 func TestHangingGroup(t *testing.T) {
-	p := New[string, string, int](Options{Workers: 4, Patience: 100 * time.Millisecond})
+	const patience = time.Second
+	p := New[string, string, int](Options{Workers: 4, Patience: patience})
 	defer closePool(t, p)
 	hang := make(chan struct{})
 	var tried atomic.Int32
@@ -21,7 +22,7 @@ func TestHangingGroup(t *testing.T) {
 	}
 	began := time.Now()
 	for i := range 200 { // some while the group has all workers that it may have, some when it is known to hang
-		mustSubmit(t, p, fmt.Sprint("disk/", i), long, func(context.Context) (int, error) { time.Sleep(time.Millisecond); return -1, nil })
+		mustSubmit(t, p, fmt.Sprint("disk/", i), long, func(context.Context) (int, error) { time.Sleep(patience / 100); return -1, nil })
 	}
 	failed := 0
 	for healthy := 0; healthy < 200 || failed < 37; {
@@ -34,9 +35,10 @@ func TestHangingGroup(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > 10*patience {
 		t.Errorf("it took %v until those that hang were known and all others done", d)
 	}
+	eventually(t, "all that were tried are stuck", func() bool { return p.Stats().Stuck == 3 })
 	if n := tried.Load(); n != 3 || failed != 37 {
 		t.Errorf("%d jobs of a group that hangs were tried, %d failed", n, failed)
 	}
@@ -153,18 +155,18 @@ func TestManyHangingGroups(t *testing.T) {
 
 // TestBusyIsNotStuck runs jobs that take long, but do something: computing, or reading a file system that is slow.
 func TestBusyIsNotStuck(t *testing.T) {
-	const patience = 200 * time.Millisecond
+	const patience = time.Second
 	p := New[string, string, int](Options{Workers: 3, Patience: patience})
 	defer closePool(t, p)
-	end := time.Now().Add(5 * patience)
+	end := time.Now().Add(2 * patience)
 	mustSubmit(t, p, "disk/compute", long, func(context.Context) (n int, _ error) {
 		for ; time.Now().Before(end); n++ {
 		}
 		return n, nil
 	})
 	mustSubmit(t, p, "disk/slow", long, func(context.Context) (int, error) {
-		for range 50 {
-			time.Sleep(patience / 10)
+		for time.Now().Before(end) {
+			time.Sleep(patience / 50)
 		}
 		return 0, nil
 	})
@@ -208,7 +210,7 @@ func TestGoesOn(t *testing.T) {
 // TestProbe: a group that hangs is tried again now and then, and one file that can be read clears it; but if there is no end
 // of files that hang, it is given up for good.
 func TestProbe(t *testing.T) {
-	const probe = 50 * time.Millisecond
+	const probe = 500 * time.Millisecond
 	p := New[string, string, int](Options{Workers: 3, Patience: 20 * time.Millisecond, Probe: probe, GroupMax: 5})
 	defer closePool(t, p)
 	hang := make(chan struct{})
@@ -225,7 +227,7 @@ func TestProbe(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	stuck := 2
-	for end := time.Now().Add(20 * probe); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(4 * probe); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := submit(p, fmt.Sprint("disk/bad", stuck), long, hanging); err == nil {
 			stuck++
 		} else if !errors.Is(err, ErrGroupStuck) {
