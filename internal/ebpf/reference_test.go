@@ -23,7 +23,7 @@ const chainsC = `
 #include <alloca.h>
 volatile unsigned long sink;
 __attribute__((noinline)) static void burn(int n) { for (int i = 0; i < n; i++) sink += i * 3; }
-__attribute__((noinline)) static void sized(int n) { char *p = alloca(n * 32 + 16); memset(p, n, n * 32); burn(60000); sink += p[n]; }
+__attribute__((noinline)) static void sized(int n) { char *p = alloca(n * 32 + 16); memset(p, n, n * 32); burn(600000); sink += p[n]; }
 __attribute__((noinline)) static void aligned(int n) { char b[64] __attribute__((aligned(64))); memset(b, n, 64); sized(n); sink += b[n]; }
 static int compare(const void *a, const void *b) { aligned(3); return *(const int *)a - *(const int *)b; }
 __attribute__((noinline)) static void recurse(int n) { char b[24]; memset(b, n, 24); if (n) recurse(n - 1); else sized(1); sink += b[n % 24]; }
