@@ -63,7 +63,7 @@ export async function open(options, run) {
   page.on("console", (m) => ["error", "warning"].includes(m.type()) && said.push(m.text()));
   page.on("pageerror", (e) => said.push(String(e.stack ?? e)));
   page.on("dialog", (d) => said.push(`dialog: ${d.message()}`));
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   // Ends what waits without a limit of its own. (Node 18 has no --test-timeout.)
   const late = setTimeout(() => session.close({ reason: "the test took more than two minutes" }), 120_000);
   try {
@@ -85,7 +85,7 @@ export async function open(options, run) {
 export const flame = (page) => page.locator(".flame").first();
 
 /** drawn waits until the flame graph is there: there are frames at its right edge, and more than one colour. */
-export async function drawn(page, timeout = 10_000) {
+export async function drawn(page, timeout = 30_000) {
   await page.waitForFunction(
     () => {
       const c = document.querySelector(".flame canvas");

@@ -101,7 +101,7 @@ test("the collector goes away: what is there stays, with a word about it", () =>
   open({ allow: netError }, async (page, mock) => {
     await drawn(page);
     mock.use("down");
-    await page.waitForSelector(".banner-bad", { timeout: 15_000 });
+    await page.waitForSelector(".banner-bad", { timeout: 30_000 });
     assert.match(await text(page.locator(".banner-bad")), /The collector does not answer\. This is as of 14:06:00/);
     assert.ok(await flame(page).isVisible());
     mock.use("normal");
