@@ -20,28 +20,43 @@ import (
 
 const cpuDir = "/sys/devices/system/cpu"
 
-// hotplug returns a function that takes a CPU of this machine offline or brings it back, and the CPU's number. When the
-// test ends the CPU is there.
-func hotplug(t *testing.T) (set func(online bool), cpu int) {
+// onlineSwitch finds the file that takes a CPU offline, one that this process may run on, and the CPU's number.
+func onlineSwitch(t *testing.T) (file string, cpu int) {
 	t.Helper()
 	switches, err := filepath.Glob(cpuDir + "/cpu[1-9]*/online")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(switches) == 0 {
-		t.Skip("not supported: this machine has no CPU that can go offline")
-	}
-	if cpu, err = strconv.Atoi(strings.TrimPrefix(filepath.Base(filepath.Dir(switches[0])), "cpu")); err != nil {
+	var own unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &own); err != nil {
 		t.Fatal(err)
 	}
-	if state, err := os.ReadFile(switches[0]); err != nil || string(state) != "1\n" {
+	for _, file := range switches {
+		cpu, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(filepath.Dir(file)), "cpu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own.IsSet(cpu) {
+			return file, cpu
+		}
+	}
+	t.Skip("not supported: no CPU that this process may run on can go offline")
+	return "", 0
+}
+
+// hotplug returns a function that takes a CPU of this machine offline or brings it back, and the CPU's number. When the
+// test ends the CPU is there.
+func hotplug(t *testing.T) (set func(online bool), cpu int) {
+	t.Helper()
+	file, cpu := onlineSwitch(t)
+	if state, err := os.ReadFile(file); err != nil || string(state) != "1\n" {
 		t.Skipf("not supported: CPU %d is not online: %q, %v", cpu, state, err)
 	}
 	// cpuset1_hotplug_update_tasks of kernel/cgroup/cpuset-v1.c, Linux 6.18.
 	if groups, _ := filepath.Glob("/sys/fs/cgroup/cpuset/*/cpuset.cpus"); len(groups) > 0 {
 		t.Skipf("not supported: %s would lose the CPU for good, as cgroups of version 1 do", filepath.Dir(groups[0]))
 	}
-	write := func(text string) error { return os.WriteFile(switches[0], []byte(text), 0) }
+	write := func(text string) error { return os.WriteFile(file, []byte(text), 0) }
 	if err := write("1"); errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
 		t.Skipf("not supported: %v", err)
 	}
@@ -54,7 +69,7 @@ func hotplug(t *testing.T) (set func(online bool), cpu int) {
 		t.Helper()
 		text := map[bool]string{false: "0", true: "1"}[online]
 		if err := write(text); err != nil {
-			t.Fatalf("writing %s to %s: %v", text, switches[0], err)
+			t.Fatalf("writing %s to %s: %v", text, file, err)
 		}
 	}, cpu
 }
