@@ -34,8 +34,9 @@ func busyProgram(t *testing.T, name string) *ebpf.Program {
 
 // TestBPFProgramNames runs a BPF program that was loaded a moment ago, and that is gone by the time of the report.
 func TestBPFProgramNames(t *testing.T) {
-	for _, sysctl := range []string{"bpf_jit_kallsyms", "bpf_jit_enable"} {
-		if b, err := os.ReadFile("/proc/sys/net/core/" + sysctl); err == nil && strings.TrimSpace(string(b)) != "1" {
+	// bpf_jit_kallsyms_enabled of include/linux/filter.h, Linux 6.18.
+	for sysctl, want := range map[string]string{"bpf_jit_kallsyms": "1", "bpf_jit_enable": "1", "bpf_jit_harden": "0"} {
+		if b, err := os.ReadFile("/proc/sys/net/core/" + sysctl); err == nil && strings.TrimSpace(string(b)) != want {
 			t.Skipf("not supported: net.core.%s is %s", sysctl, b)
 		}
 	}
