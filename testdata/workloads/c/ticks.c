@@ -19,11 +19,13 @@
 #define CPUS 1024
 #define PERIOD (1000000000 / 997)
 #define PAGE 4096ul
-#define RING (256ul * PAGE) // a record without fields has 8 bytes: two minutes and more
+#define RING (256ul * PAGE) // a record without fields has 8 bytes: room for two minutes
+#define COUNT_EVERY 10      // seconds
 
-static struct {
+static struct event {
 	int fd;
 	struct perf_event_mmap_page *head;
+	uint64_t ticks;
 } events[CPUS];
 
 // occupy takes what is left of a CPU until the parent ends.
@@ -44,11 +46,29 @@ static void occupy(int cpu)
 		KEEP(n);
 }
 
+// count counts the ticks in an event's ring, and makes room in it.
+static void count(struct event *e)
+{
+	uint64_t head = atomic_load((_Atomic uint64_t *)&e->head->data_head), at = e->head->data_tail;
+	// The kernel leaves a byte free at least, and drops a record for which there is no room: none here has 64 bytes.
+	if (head - at + 64 >= RING) {
+		fprintf(stderr, "a ring is full\n");
+		exit(3);
+	}
+	while (at < head) {
+		struct perf_event_header *r = (void *)((char *)e->head + PAGE + at % RING);
+		e->ticks += r->type == PERF_RECORD_SAMPLE;
+		at += r->size;
+	}
+	atomic_store((_Atomic uint64_t *)&e->head->data_tail, at);
+}
+
 int main(int argc, char **argv)
 {
 	struct hot h;
 	sigset_t term;
-	int got, n = 0;
+	int n = 0;
+	struct timespec pause = { .tv_sec = COUNT_EVERY };
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	unsigned long long due = 0, ticks = 0;
 	hot_parse(&h, argc, argv, 0);
@@ -81,7 +101,9 @@ int main(int argc, char **argv)
 	for (int i = 0; i < n; i++)
 		ioctl(events[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 	hot_ready();
-	sigwait(&term, &got);
+	while (sigtimedwait(&term, NULL, &pause) != SIGTERM)
+		for (int i = 0; i < n; i++)
+			count(&events[i]);
 	for (int i = 0; i < n; i++) {
 		uint64_t ns;
 		ioctl(events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
@@ -89,17 +111,9 @@ int main(int argc, char **argv)
 			perror("reading an event");
 			return 3;
 		}
-		uint64_t head = atomic_load((_Atomic uint64_t *)&events[i].head->data_head);
-		if (head >= RING) {
-			fprintf(stderr, "a ring is full\n");
-			return 3;
-		}
+		count(&events[i]);
 		due += ns / PERIOD;
-		for (uint64_t at = 0; at < head;) {
-			struct perf_event_header *r = (void *)((char *)events[i].head + PAGE + at);
-			ticks += r->type == PERF_RECORD_SAMPLE;
-			at += r->size;
-		}
+		ticks += events[i].ticks;
 	}
 	printf("{\"due\":%llu,\"ticks\":%llu}\n", due, ticks);
 	return 0;
