@@ -98,12 +98,12 @@ func TestWaitingIsNotHanging(t *testing.T) {
 
 // TestComputingIsNotHanging has jobs compute until after their deadlines: nobody takes their group to hang.
 func TestComputingIsNotHanging(t *testing.T) {
-	p := New[string, string, int](Options{Workers: 4, Patience: 400 * time.Millisecond})
+	p := New[string, string, int](Options{Workers: 4, Patience: 2 * time.Second})
 	defer closePool(t, p)
 	var end atomic.Bool
 	defer end.Store(true)
 	for i := range 3 { // one more than makes a group hang
-		mustSubmit(t, p, fmt.Sprint("disk/", i), 600*time.Millisecond, func(context.Context) (n int, _ error) {
+		mustSubmit(t, p, fmt.Sprint("disk/", i), 1300*time.Millisecond, func(context.Context) (n int, _ error) {
 			for !end.Load() {
 				n++
 			}
