@@ -24,7 +24,7 @@ if [[ $(cat "$sources/.inputs" 2>/dev/null) != "$inputs" ]]; then
 	rm -f "$sources/.inputs"
 	log=$sources/builder.log
 	echo "build: generating the collector's sources"
-	if ! go tool -modfile=internal/tools/go.mod builder --skip-compilation --config builder-config.yaml >"$log" 2>&1; then
+	if ! scripts/retry.sh go tool -modfile=internal/tools/go.mod builder --skip-compilation --config builder-config.yaml >"$log" 2>&1; then
 		cat "$log" >&2
 		echo "build: generating the collector's sources failed" >&2
 		exit 1

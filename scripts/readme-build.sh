@@ -25,7 +25,7 @@ exporters: {top: {}}
 service: {pipelines: {profiles: {receivers: [hostprofiles], exporters: [top]}}}
 END
 echo "readme-build: building a collector as README.md says"
-if ! CGO_ENABLED=0 go tool -modfile=internal/tools/go.mod builder --config "$dir/builder.yaml" >"$dir/log" 2>&1; then
+if ! CGO_ENABLED=0 scripts/retry.sh go tool -modfile=internal/tools/go.mod builder --config "$dir/builder.yaml" >"$dir/log" 2>&1; then
 	cat "$dir/log" >&2
 	exit 1
 fi

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what building and testing need beyond Go, from Debian's archive, and only what is missing.
+# Installs what building and testing need beyond Go, from Debian's archive, and downloads the Go modules; only what is missing.
 # Usage: setup.sh [generate|lint|test|browser|debug|edges|mix|languages|kernels]...   (the first four by default)
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 there() { # a command, or a file
 	case $1 in
@@ -104,6 +105,24 @@ check_go() {
 	fi
 }
 
+# have_modules DIR tells whether nothing has to be downloaded: all modules are there, or at least those whose packages are used.
+have_modules() {
+	GOPROXY=off go -C "$1" mod download ||
+		{ GOPROXY=off go -C "$1" list -deps -test ./... && GOPROXY=off go -C "$1" list -deps tool; }
+} >/dev/null 2>&1
+
+# modules downloads Go's modules here, as the commands that need them do not try again when the network fails.
+modules() {
+	local dir
+	for dir in . internal/tools; do
+		if have_modules "$dir"; then continue; fi
+		if ! scripts/retry.sh go -C "$dir" mod download; then
+			echo "setup: downloading the Go modules of $dir failed; GOPROXY is $(go env GOPROXY)" >&2
+			exit 1
+		fi
+	done
+}
+
 # explain MESSAGE fails with what apt-get had to say: it names the mirror or the package.
 explain() {
 	grep -E '^(E|W|Err)' "$log" >&2 || tail -20 "$log" >&2
@@ -113,6 +132,7 @@ explain() {
 
 main() {
 	check_go
+	modules
 	local groups=("$@") packages list
 	if ((${#groups[@]} == 0)); then groups=(generate lint test browser); fi
 	list=$(missing "${groups[@]}")
