@@ -18,6 +18,9 @@ type ingest struct {
 	spare   []byte
 	events  []ebpf.Event
 	sample  ebpf.Sample
+
+	until uint64   // everything up to then was taken, CLOCK_MONOTONIC, ns
+	later []func() // to be called when what happened since was taken, too
 }
 
 // maxArena is how much of a buffer is kept for the next time, in bytes.
@@ -56,6 +59,26 @@ func (e *Engine) ingest() {
 	}
 	event = e.applyEvents(event, until)
 	in.carry(sample, event)
+	e.ingested(until)
+}
+
+// ingested ends an ingest of what happened until a time, CLOCK_MONOTONIC, ns.
+func (e *Engine) ingested(until uint64) {
+	later := e.in.later
+	e.in.until, e.in.later = until, nil
+	for _, f := range later {
+		f()
+	}
+}
+
+// afterEvents calls f when everything was taken in that happened until a time that has passed, CLOCK_MONOTONIC, ns: at once, or at the
+// latest at the end of settle. It is for what was read of a process, which may be another program by then.
+func (e *Engine) afterEvents(time uint64, f func()) {
+	if time <= e.in.until {
+		f()
+		return
+	}
+	e.in.later = append(e.in.later, f)
 }
 
 // carry drops what was taken: the samples before number sample and the events before number event.

@@ -113,6 +113,10 @@ func (e *Engine) settle() {
 			break
 		}
 	}
+	if len(e.in.later) > 0 {
+		e.ingest() // once: where processes begin all the time there is no end to it
+		e.held.retry(e)
+	}
 	e.publishDirty() // every sample until BPF knows costs a copy
 	e.startSymbolJobs()
 	e.startLineJobs(time.Now())
@@ -214,6 +218,7 @@ func (e *Engine) shutdown(ctx context.Context) {
 	e.beginFlush(time.Now())
 	e.startSymbolJobs()
 	e.await(ctx, patience, func() bool { return e.symbols.idle() && len(e.unidentified()) == 0 })
+	e.held.finishAll(e) // what came in meanwhile
 	// without a deadline of the caller's, a consumer that hangs has this long
 	limit := time.Now().Add(shutdownPatience)
 	if d, ok := ctx.Deadline(); ok {

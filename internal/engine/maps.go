@@ -23,6 +23,32 @@ type mapsRead struct {
 	maps  []process.MmapInfo
 	start uint64 // of the process, ns of CLOCK_BOOTTIME
 	time  uint64 // before the read, CLOCK_MONOTONIC
+	until uint64 // after it
+}
+
+// mapsReader reads what /proc says of a process.
+type mapsReader interface {
+	Stat(pid uint32) (procfs.Stat, error)
+	Maps(pid uint32) ([]process.MmapInfo, error)
+}
+
+// readMapsOf reads the mappings of one process: the pid is no other's when the read ends. Of one that has exited by then they are what
+// it had.
+func readMapsOf(proc mapsReader, clock clock, pid uint32) (mapsRead, error) {
+	r := mapsRead{time: clock.monotonic()}
+	stat, err := proc.Stat(pid)
+	if err != nil {
+		return r, err
+	}
+	r.start = stat.StartTime
+	if r.maps, err = proc.Maps(pid); err != nil {
+		return r, err
+	}
+	if stat, err = proc.Stat(pid); err == nil && stat.StartTime != r.start {
+		return r, fmt.Errorf("reading mappings of process %d: %w", pid, procfs.ErrGone)
+	}
+	r.until = clock.monotonic()
+	return r, nil
 }
 
 // mapsReady tells whether the process's mappings are as known as they will be; if not, they are being read.
@@ -41,22 +67,10 @@ func (e *Engine) readMaps(p *process.Process) {
 	e.table.ReadStarted(p)
 	proc, clock, pid := e.proc, e.clock, p.PID
 	e.jobs.submit(aboutProcess(pid, "mappings"), procTimeout,
-		func(context.Context) (any, error) {
-			r := mapsRead{time: clock.monotonic()}
-			stat, err := proc.Stat(pid)
-			if err != nil {
-				return nil, err
-			}
-			r.start = stat.StartTime
-			r.maps, err = proc.Maps(pid)
-			if err != nil {
-				return nil, err
-			}
-			return r, nil
-		},
+		func(context.Context) (any, error) { return readMapsOf(proc, clock, pid) },
 		func(v any, err error) {
-			e.held.wake(p)
 			if err != nil {
+				e.held.wake(p)
 				e.table.ReadFailed(p)
 				if !errors.Is(err, procfs.ErrGone) {
 					e.log.Debug("reading mappings", zap.Uint32("pid", pid), zap.Error(err))
@@ -64,7 +78,11 @@ func (e *Engine) readMaps(p *process.Process) {
 				return
 			}
 			r := v.(mapsRead)
-			e.table.SetMaps(p, r.maps, r.time, r.start)
+			// If the process began another program before the end of the read, that has to be known.
+			e.afterEvents(r.until, func() {
+				e.held.wake(p)
+				e.table.SetMaps(p, r.maps, r.time, r.start)
+			})
 		})
 }
 
