@@ -127,6 +127,7 @@ func (e *Engine) listProcesses(then func(pids []uint32, at uint64)) {
 type identity struct {
 	exe, command, container string
 	group                   uint64 // id of the control group, 0 if unknown
+	time                    uint64 // when all was read, CLOCK_MONOTONIC, ns
 }
 
 // maxIdentifyTries is how often it is tried to identify a process.
@@ -150,7 +151,7 @@ func (e *Engine) identify(st *processState) {
 	st.identifyTries++
 	st.identifyAgain = false
 	st.identifying++
-	proc, pid, start := e.proc, st.p.PID, st.p.StartTime()
+	proc, clock, pid, start := e.proc, e.clock, st.p.PID, st.p.StartTime()
 	e.jobs.submit(aboutProcess(pid, "identity"), procTimeout,
 		func(context.Context) (any, error) {
 			var id identity
@@ -171,32 +172,52 @@ func (e *Engine) identify(st *processState) {
 			if stat.StartTime/1e7 != start/1e7 {
 				return nil, fmt.Errorf("identifying process %d: %w", pid, procfs.ErrGone)
 			}
+			id.time = clock.monotonic()
 			return id, errors.Join(errs[:]...)
 		},
 		func(v any, err error) {
-			st.identifying--
-			if id, ok := v.(identity); ok {
-				st.resource.ExecutablePath = process.Undeleted(id.exe)
-				st.resource.Command, st.resource.ContainerID = id.command, id.container
-				e.containers.learn(id.group, id.container)
-			}
-			if st.resource.ContainerID == "" { // gone, or a zombie, which has left its control group
-				e.containerByGroup(st)
-			}
-			if err != nil && !errors.Is(err, procfs.ErrGone) {
-				st.identifyAgain = true
-				e.log.Debug("identifying a process", zap.Uint32("pid", pid), zap.Error(err))
-			}
-			if st.resource.ExecutablePath != "" {
-				st.resource.ExecutableName = baseName(st.resource.ExecutablePath)
-			}
+			id, _ := v.(identity)
+			// If the process began another program before that was read, that has to be known.
+			e.afterEvents(id.time, func() { e.identified(st, id, err) })
 		})
 }
 
+// identified takes what was read of who the process is; id.time is 0 if nothing was.
+func (e *Engine) identified(st *processState, id identity, err error) {
+	st.identifying--
+	if id.time != 0 {
+		st.resource.ContainerID = id.container
+		e.containers.learn(id.group, id.container)
+		if !st.succeeded(id.time) {
+			st.resource.ExecutablePath, st.resource.Command = process.Undeleted(id.exe), id.command
+			st.identified = id.time
+		}
+	}
+	if st.resource.ContainerID == "" { // gone, or a zombie, which has left its control group
+		e.containerByGroup(st)
+	}
+	if err != nil && !errors.Is(err, procfs.ErrGone) {
+		st.identifyAgain = true
+		e.log.Debug("identifying a process", zap.Uint32("pid", st.p.PID), zap.Error(err))
+	}
+	if st.resource.ExecutablePath != "" {
+		st.resource.ExecutableName = baseName(st.resource.ExecutablePath)
+	}
+}
+
+// succeeded tells whether the pid stood for another program or process at the time: what was read then is that one's.
+func (st *processState) succeeded(time uint64) bool {
+	ended := st.p.Ended()
+	return ended != 0 && ended <= time
+}
+
 // fallBack names a process that was gone before it could be identified by the first file that it mapped: exec maps the
-// program before its interpreter and libraries.
+// program before its interpreter and libraries. So is one of which it turned out late that it was succeeded by then.
 func (st *processState) fallBack() {
 	r := st.resource
+	if st.identified != 0 && st.succeeded(st.identified) {
+		r.ExecutableName, r.ExecutablePath, r.Command, st.identified = "", "", "", 0
+	}
 	if r.ExecutableName != "" {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
 )
 
 // described is an engine without BPF that has sampled process 7, of which a directory tells what /proc would.
@@ -131,6 +132,56 @@ func TestMapsOfAnotherProcess(t *testing.T) {
 		r, err := readMapsOf(&successive{c.starts}, newClock(), 7)
 		if !errors.Is(err, c.want) || err == nil && (len(r.maps) != 1 || r.start != 5 || r.until < r.time) {
 			t.Errorf("%v: %+v, %v", c.starts, r, err)
+		}
+	}
+}
+
+// TestIdentityOfTheNextProgram: a process that was sampled before an exec is not named after the program that it became.
+func TestIdentityOfTheNextProgram(t *testing.T) {
+	const before, next = "shell /bin/shell  pod", "next /bin/next next pod"
+	for _, c := range []struct {
+		name string
+		when func(d *described, read func()) // identifies the process, and has it begin another program
+		want string
+	}{
+		{"no exec", func(d *described, read func()) { read() }, next},
+		{"an exec before", func(d *described, read func()) {
+			at := d.clock.monotonic()
+			read()
+			d.execs(at)
+		}, before},
+		{"an exec before that is known late", func(d *described, read func()) {
+			at := d.clock.monotonic()
+			d.in.until = 1 << 63
+			read()
+			d.execs(at)
+		}, before},
+		{"an exec after", func(d *described, read func()) {
+			read()
+			d.execs(d.clock.monotonic())
+		}, next},
+	} {
+		d := newDescribed(t)
+		now := d.clock.monotonic()
+		d.table.Apply(&process.Event{Kind: process.EventExec, Time: now, PID: 7, TID: 7, Comm: "shell"})
+		d.table.Apply(&process.Event{Kind: process.EventMmap, Time: now + 1, PID: 7, TID: 7, Map: process.MmapInfo{
+			Start: 0x400000, End: 0x401000, File: process.FileID{Major: 8, Inode: 1}, Path: "/bin/shell", Exec: true,
+		}})
+		d.sampled()
+		st := &processState{p: d.p, resource: &profile.Resource{}, cgroup: 77}
+		d.containers.learn(77, "pod")
+		c.when(d, func() {
+			d.identify(st)
+			d.finish(t)
+			if d.in.until == 0 && st.identifying == 0 {
+				t.Errorf("%s: a report does not wait until it is known what happened meanwhile", c.name)
+			}
+		})
+		d.ingested(d.clock.monotonic())
+		st.fallBack()
+		r := st.resource
+		if got := fmt.Sprintln(r.ExecutableName, r.ExecutablePath, r.Command, r.ContainerID); got != c.want+"\n" || st.identifying != 0 {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -228,9 +228,10 @@ type processState struct {
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample
 
-	identifyTries int  // how often it was tried to identify the process
-	identifyAgain bool // the last try failed, and the process was there
-	identifying   int  // jobs that find out who the process is
+	identifyTries int    // how often it was tried to identify the process
+	identifyAgain bool   // the last try failed, and the process was there
+	identifying   int    // jobs that find out who the process is
+	identified    uint64 // when that was read which it is named by, CLOCK_MONOTONIC, ns; 0 if nothing was
 }
 
 func (e *Engine) stateOf(p *process.Process, s *ebpf.Sample) *processState {

@@ -97,6 +97,10 @@ func (p *Process) State() State { return p.state }
 // known only to the clock tick (10 ms) until the first sample.
 func (p *Process) StartTime() uint64 { return p.start }
 
+// Ended returns when another program (by exec) or another process took its place, in ns of CLOCK_MONOTONIC; 0 if none has, as far as
+// is known. What /proc says of the pid since is not about it.
+func (p *Process) Ended() uint64 { return p.ended }
+
 // ExecID returns the kernel's count of execs along the chain of forks, as samples carry it.
 func (p *Process) ExecID() (id uint32, known bool) { return p.execID, p.execKnown }
 
