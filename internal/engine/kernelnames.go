@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
@@ -93,7 +94,7 @@ func (e *Engine) openKernelNames(files kernelFiles) {
 		kernelMissed:    map[uint64]struct{}{},
 		kernelUnnamed:   map[uint64]*unnamedAddress{},
 		programs:        &ebpf.Programs{},
-		loadedModules:   loadedModules{path: files.modules},
+		loadedModules:   loadedModules{path: files.modules, sys: files.sysModule},
 		kernelCPU:       newAllowance(kernelShare, kernelCredit, kernelCredit),
 	}
 	e.loadedModules.changed()
@@ -294,10 +295,13 @@ func (e *Engine) payReading(now time.Time) {
 // loadedModules notices that modules were loaded or removed.
 type loadedModules struct {
 	path string // of /proc/modules
+	sys  string // /sys/module
 	last uint64
 }
 
-// changed tells whether the modules, or where they lie, are others than at the last call. A kernel without modules never changes.
+// changed tells whether the modules, or where they lie, are others than at the last call. A kernel without modules never changes. One
+// that was removed and loaded again has another directory in sysfs, whose inode numbers are given in turn (Linux 6.1, fs/kernfs/dir.c,
+// __kernfs_new_node).
 func (l *loadedModules) changed() bool {
 	text, err := os.ReadFile(l.path)
 	if err != nil {
@@ -305,9 +309,11 @@ func (l *loadedModules) changed() bool {
 	}
 	h := fnv.New64a()
 	for line := range strings.Lines(string(text)) {
-		// name, size, uses, users, state, address: proc_modules(5); only the first and the last tell of a change
+		// name, size, uses, users, state, address (Linux 6.1, kernel/module/procfs.c, m_show); uses and state tell of no change
 		if f := strings.Fields(line); len(f) >= 6 {
-			_, _ = io.WriteString(h, f[0]+" "+f[5]+"\n") // it never fails
+			var st unix.Stat_t
+			_ = unix.Stat(filepath.Join(l.sys, filepath.Base(f[0])), &st) // 0 where it can't be seen
+			_, _ = fmt.Fprintln(h, f[0], f[1], f[5], st.Ino)              // it never fails
 		}
 	}
 	before := l.last

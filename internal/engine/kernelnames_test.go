@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -137,8 +138,9 @@ func TestHiddenPrograms(t *testing.T) {
 
 // TestLoadedModules tells of modules that came, went, or lie elsewhere; not of uses.
 func TestLoadedModules(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "modules")
-	l := loadedModules{path: path}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "modules")
+	l := loadedModules{path: path, sys: dir}
 	if l.changed() {
 		t.Error("a kernel without modules has changed")
 	}
@@ -151,6 +153,7 @@ func TestLoadedModules(t *testing.T) {
 		{"nf_nat 57344 7 nft_chain_nat, Live 0xffffffffc0b00000\noverlay 151552 3 - Live 0xffffffffc0900000\n", true},
 		{"overlay 151552 3 - Live 0xffffffffc0900000\n", true},
 		{"overlay 151552 3 - Live 0xffffffffc0900000\n", false},
+		{"overlay 155648 3 - Live 0xffffffffc0900000\n", true},
 		{"damaged\n", true},
 		{"", false},
 	} {
@@ -160,5 +163,28 @@ func TestLoadedModules(t *testing.T) {
 		if got := l.changed(); got != c.want {
 			t.Errorf("%d: %v", i, got)
 		}
+	}
+}
+
+// TestModuleLoadedAgain where it was before: only its directory is another one.
+func TestModuleLoadedAgain(t *testing.T) {
+	dir := t.TempDir()
+	l := loadedModules{path: filepath.Join(dir, "modules"), sys: dir}
+	if err := os.WriteFile(l.path, []byte("mod 4096 0 - Live 0xffffffffc0a00000\nhidden 4096 0 - Live 0xffffffffc0b00000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mod", "next"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !l.changed() || l.changed() {
+		t.Error("nothing happened")
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, "mod")), os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "mod"))); err != nil {
+		t.Fatal(err)
+	}
+	if !l.changed() || l.changed() {
+		t.Error("it was loaded again")
 	}
 }
