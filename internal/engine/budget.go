@@ -26,9 +26,9 @@ const pdataFactor = 3
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
 		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
-	n += uint64(e.jit.bytes) + e.toldBytes()
+	n += uint64(e.jit.bytes+e.jit.replaced) + e.toldBytes()
 	for _, r := range e.reports {
-		n += uint64(r.builder.Bytes())
+		n += uint64(r.builder.Bytes() + r.names)
 	}
 	if e.spare != nil {
 		n += uint64(e.spare.Bytes())

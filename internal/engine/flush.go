@@ -18,6 +18,7 @@ type report struct {
 	builder  *profile.Builder
 	from, to time.Time
 	asked    uint64 // symbol requests up to here belong to it
+	names    int    // bytes of names that nothing else refers to
 
 	unidentified []*processState // of which it was being found out who they are
 }
@@ -40,11 +41,14 @@ func (e *Engine) unidentified() (out []*processState) {
 // beginFlush closes the current interval.
 func (e *Engine) beginFlush(now time.Time) {
 	if e.builder.Samples() == 0 {
-		e.began = now
+		e.began, e.jit.replaced = now, 0
 		return
 	}
 	e.startJITJobs(now, true)
-	e.reports = append(e.reports, report{builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, unidentified: e.unidentified()})
+	e.reports = append(e.reports, report{
+		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, names: e.jit.replaced, unidentified: e.unidentified(),
+	})
+	e.jit.replaced = 0
 	e.builder, e.began = e.newBuilder(), now
 	e.startSymbolJobs()
 	e.flushReady(now)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ const (
 type jitCode struct {
 	st       *processState
 	mappings map[memory]*profile.Mapping              // what profiles refer to
-	known    *simplelru.LRU[unwind.Addr, *symbolized] // addresses that were seen
+	known    *simplelru.LRU[unwind.Addr, *jitAddress] // addresses that were seen
 	names    *jitNames                                // what it said; nil if nothing yet, or while a job has it
 	wanted   []unwind.Addr                            // not looked up yet
 	queued   bool
@@ -58,8 +59,61 @@ type jitCode struct {
 	cpu      allowance // its own, beside that of all
 	failed   string    // what was wrong at the last look
 	lines    int       // bytes of lines in known
+	replaced int       // bytes of lines that were, and that samples may still refer to; not in jitter's sum yet
 	bytes    int       // in jitter's sum
 	gone     bool
+}
+
+// jitName is what a process says of an address. Samples refer to it: it never changes.
+type jitName struct {
+	symbol profile.Symbol
+	kind   profile.FrameType
+	used   bool // by samples
+}
+
+// bytes is what a name takes; there may be none.
+func (n *jitName) bytes() int {
+	if n == nil {
+		return 0
+	}
+	return textBytes(n.symbol.Lines)
+}
+
+// same tells whether two names, or none, say the same.
+func (n *jitName) same(o *jitName) bool {
+	if n == nil || o == nil {
+		return n == o
+	}
+	return n.kind == o.kind && slices.Equal(n.symbol.Lines, o.symbol.Lines)
+}
+
+// jitAddress is an address that was seen. Its place may be used for other code than before: what was sampled while a name was known
+// keeps that name, and what was sampled earlier has the first one.
+type jitAddress struct {
+	now, first *jitName // nil if the process says nothing of it, or was not asked yet
+}
+
+func (s *jitAddress) bytes() int {
+	n := s.now.bytes()
+	if s.first != s.now {
+		n += s.first.bytes()
+	}
+	return n
+}
+
+// said takes what the process says of an address now.
+func (c *jitCode) said(s *jitAddress, n *jitName) {
+	if n.same(s.now) {
+		return
+	}
+	c.lines -= s.bytes()
+	if s.now != nil && s.now != s.first && s.now.used {
+		c.replaced += s.now.bytes()
+	}
+	if s.now = n; s.first == nil || n == nil {
+		s.first = n
+	}
+	c.lines += s.bytes()
 }
 
 // jitter is all processes' code outside of files.
@@ -68,6 +122,7 @@ type jitter struct {
 	byMapping map[*profile.Mapping]*jitCode
 	recent    *simplelru.LRU[*jitCode, struct{}] // with names
 	bytes     int
+	replaced  int // bytes of names that nothing but the samples of this interval refers to
 	cpu       allowance
 }
 
@@ -85,7 +140,12 @@ func newJITCode(st *processState) *jitCode {
 	c := &jitCode{
 		st: st, mappings: map[memory]*profile.Mapping{}, cpu: newAllowance(jitProcessShare, jitProcessCredit, jitProcessCredit),
 	}
-	gone := func(_ unwind.Addr, s *symbolized) { c.lines -= textBytes(s.lines) }
+	gone := func(_ unwind.Addr, s *jitAddress) {
+		c.lines -= s.bytes()
+		if s.now != nil && s.now.used {
+			c.replaced += s.now.bytes()
+		}
+	}
 	var err error
 	if c.known, err = simplelru.NewLRU(jitAddresses, gone); err != nil {
 		panic(err) // only for a size that is not positive
@@ -162,23 +222,29 @@ func (e *Engine) jitLocation(st *processState, m *process.MappedFile, addr unwin
 	}
 	l.Address = uint64(addr)
 	if e.cfg.Symbolize && !st.elsewhere {
-		e.wantJIT(c, addr)
+		if n := e.wantJIT(c, addr).now; n != nil {
+			n.used = true
+			l.Symbol, l.Type = &n.symbol, n.kind
+		}
 	}
 	return l
 }
 
 // wantJIT has an address looked up. What is known already is looked up again from time to time: it may be other code by now.
-func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) {
-	if _, ok := c.known.Get(a); ok {
-		e.count.SymbolHits++
-	} else {
-		e.count.SymbolMisses++
-		if len(c.wanted) < jitAddresses {
-			c.known.Add(a, &symbolized{})
-			c.wanted = append(c.wanted, a)
-		}
-	}
+func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) *jitAddress {
 	e.jit.enqueue(c)
+	s, ok := c.known.Get(a)
+	if ok {
+		e.count.SymbolHits++
+		return s
+	}
+	e.count.SymbolMisses++
+	s = &jitAddress{}
+	if len(c.wanted) < jitAddresses {
+		c.known.Add(a, s)
+		c.wanted = append(c.wanted, a)
+	}
+	return s
 }
 
 func (j *jitter) enqueue(c *jitCode) {
@@ -288,8 +354,7 @@ func (e *Engine) jitFound(c *jitCode, r *jitResult) {
 	e.jitFailed(c, errors.Join(r.failed...))
 	for i, a := range r.addresses {
 		if s, ok := c.known.Peek(a); ok {
-			c.lines += textBytes(r.found[i].lines) - textBytes(s.lines)
-			*s = r.found[i]
+			c.said(s, r.found[i])
 		}
 	}
 	if r.names.some() && !c.gone {
@@ -321,6 +386,8 @@ func (j *jitter) account(c *jitCode) {
 	n := c.size()
 	j.bytes += n - c.bytes
 	c.bytes = n
+	j.replaced += c.replaced
+	c.replaced = 0
 }
 
 // forgetJIT forgets a process's code.
@@ -338,12 +405,12 @@ func (e *Engine) forgetJIT(st *processState) {
 	st.jit = nil
 }
 
-// resolve is the Builder's view.
+// resolve is the Builder's view of what was sampled before its name was known.
 func (c *jitCode) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
 	s, ok := c.known.Peek(unwind.Addr(l.Address))
-	if !ok || len(s.lines) == 0 {
+	if !ok || s.first == nil {
 		return dst
 	}
-	l.Type = s.kind
-	return append(dst, s.lines...)
+	l.Type = s.first.kind
+	return append(dst, s.first.symbol.Lines...)
 }

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/worker"
+	"github.com/hostprofiles/hostprofiles/internal/profile"
 	"github.com/hostprofiles/hostprofiles/internal/symbolize/jitcode"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // TestJITShares has a process that says so much that its time is used up: the others' is not, until that of all is.
@@ -66,5 +70,89 @@ func TestJITLookEnds(t *testing.T) {
 	}()
 	if err != nil || u.updates != 1 {
 		t.Errorf("%d parts were read: %v", u.updates, err)
+	}
+}
+
+// saying is an engine without BPF, and a process that says what its code is.
+type saying struct {
+	*Engine
+	st *processState
+}
+
+func newSaying() *saying {
+	e := &Engine{cfg: testConfig(), log: zap.NewNop(), count: newStats(), jit: newJitter()}
+	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
+	return &saying{e, &processState{}}
+}
+
+// sample returns where an address lies now.
+func (s *saying) sample(a unwind.Addr) profile.Location {
+	return s.jitLocation(s.st, &process.MappedFile{}, a, profile.Location{Type: profile.FrameNative})
+}
+
+// says has the process name an address; "" is no name any more.
+func (s *saying) says(a unwind.Addr, name string) {
+	var n *jitName
+	if name != "" {
+		n = &jitName{symbol: profile.Symbol{Lines: []unwind.Line{{Function: unwind.Function{Name: name}}}}, kind: "v8js"}
+	}
+	s.jitFound(s.st.jit, &jitResult{names: &jitNames{}, addresses: []unwind.Addr{a}, found: []*jitName{n}})
+}
+
+// named is what a report has at a location.
+func (s *saying) named(l profile.Location) string {
+	var lines []unwind.Line
+	if l.Symbol != nil {
+		lines = l.Symbol.Lines
+	} else {
+		lines = s.resolve(nil, &l)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0].Function.Name + " " + string(l.Type)
+}
+
+// TestJITCodeOfItsTime has three functions at one address, one after the other: each sample is of the one that was there.
+func TestJITCodeOfItsTime(t *testing.T) {
+	const a = 0x1000
+	s := newSaying()
+	before := s.sample(a)
+	s.says(a, "one")
+	one := s.sample(a)
+	s.says(a, "one")
+	if again := s.sample(a); again != one {
+		t.Error("the same code has two locations")
+	}
+	s.says(a, "two")
+	two := s.sample(a)
+	if s.jit.replaced != 0 {
+		t.Errorf("%d bytes are counted twice", s.jit.replaced)
+	}
+	s.says(a, "three")
+	three := s.sample(a)
+	if s.jit.replaced == 0 {
+		t.Error("a name that samples have is not counted")
+	}
+	check := func() {
+		t.Helper()
+		for want, l := range map[string]profile.Location{"one v8js": one, "two v8js": two, "three v8js": three} {
+			if got := s.named(l); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
+	check()
+	if got := s.named(before); got != "one v8js" {
+		t.Errorf("sampled before its name was known: %q", got)
+	}
+	s.says(a, "")
+	if got := s.named(s.sample(a)); got != "" {
+		t.Errorf("without a name: %q", got)
+	}
+	check()
+	s.st.jit.known.Purge()
+	if check(); s.st.jit.lines != 0 {
+		t.Errorf("%d bytes are left", s.st.jit.lines)
 	}
 }

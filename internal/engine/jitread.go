@@ -39,8 +39,8 @@ func (n *jitNames) bytes() (b int) {
 	return b
 }
 
-// lookup finds code by its address. A jitdump tells more.
-func (n *jitNames) lookup(a unwind.Addr) symbolized {
+// lookup finds code by its address, nil if there is none. A jitdump tells more.
+func (n *jitNames) lookup(a unwind.Addr) *jitName {
 	var line unwind.Line
 	var kind string
 	ok := false
@@ -51,9 +51,9 @@ func (n *jitNames) lookup(a unwind.Addr) symbolized {
 		line, kind, ok = n.perfMap.Lookup(a)
 	}
 	if !ok {
-		return symbolized{progress: linesKnown}
+		return nil
 	}
-	return symbolized{lines: []unwind.Line{line}, kind: profile.FrameType(kind), progress: linesKnown}
+	return &jitName{symbol: profile.Symbol{Lines: []unwind.Line{line}}, kind: profile.FrameType(kind)}
 }
 
 // jitFiles opens the files; errors are as procfs has them.
@@ -78,8 +78,8 @@ type jitReader struct {
 type jitResult struct {
 	names     *jitNames
 	addresses []unwind.Addr
-	found     []symbolized // by address
-	failed    []error      // files that are there and could not be read
+	found     []*jitName // by address
+	failed    []error    // files that are there and could not be read
 }
 
 func (r *jitReader) read(ctx context.Context) (*jitResult, error) {
@@ -108,7 +108,7 @@ func (r *jitReader) read(ctx context.Context) (*jitResult, error) {
 	if changed {
 		out.addresses = r.all
 	}
-	out.found = make([]symbolized, len(out.addresses))
+	out.found = make([]*jitName, len(out.addresses))
 	for i, a := range out.addresses {
 		out.found[i] = out.names.lookup(a)
 	}
