@@ -13,6 +13,9 @@ import (
 // symbolPatience is how long a report waits for symbols that are being looked up, and for who its processes are.
 const symbolPatience = 5 * time.Second
 
+// untilReported is how long what is gone may be needed: reports may be about it that are still to come.
+func (e *Engine) untilReported() time.Duration { return 2*e.cfg.ReportInterval + 2*symbolPatience }
+
 // report is an interval's samples on their way out, waiting for symbols and identities.
 type report struct {
 	builder  *profile.Builder

@@ -61,8 +61,11 @@ type jitCode struct {
 	lines    int       // bytes of lines in known
 	replaced int       // bytes of lines that were, and that samples may still refer to; not in jitter's sum yet
 	bytes    int       // in jitter's sum
-	gone     bool
+	gone     time.Time // when its process left the table
+	dropped  bool      // nothing is kept any more
 }
+
+func (c *jitCode) isGone() bool { return !c.gone.IsZero() }
 
 // jitName is what a process says of an address. Samples refer to it: it never changes.
 type jitName struct {
@@ -165,7 +168,7 @@ func textBytes(lines []unwind.Line) int {
 
 // size is what is known of the process.
 func (c *jitCode) size() int {
-	if c.gone {
+	if c.dropped {
 		return 0
 	}
 	n := jitStateBytes + c.known.Len()*entryBytes + c.lines
@@ -248,7 +251,7 @@ func (e *Engine) wantJIT(c *jitCode, a unwind.Addr) *jitAddress {
 }
 
 func (j *jitter) enqueue(c *jitCode) {
-	if !c.queued && !c.running && !c.gone {
+	if !c.queued && !c.running && !c.isGone() {
 		c.queued = true
 		j.queue = append(j.queue, c)
 	}
@@ -260,7 +263,7 @@ func (e *Engine) startJITJobs(now time.Time, report bool) {
 	waiting := e.jit.queue[:0]
 	for _, c := range e.jit.queue {
 		switch {
-		case c.gone:
+		case c.isGone():
 			c.queued = false
 		case !c.due(now, report) || !c.cpu.some(now) || !e.jit.cpu.some(now):
 			waiting = append(waiting, c)
@@ -314,11 +317,11 @@ func (e *Engine) startJITJob(c *jitCode) {
 					c.known.Remove(a)
 				}
 				c.again(false)
-				e.jitFailed(c, err)
+				e.jitFailed(c, r.pid, err)
 				e.keepJIT(c)
 				return
 			}
-			e.jitFound(c, v.(*jitResult))
+			e.jitFound(c, r.pid, v.(*jitResult))
 		})
 }
 
@@ -338,26 +341,26 @@ func (c *jitCode) again(some bool) {
 }
 
 // jitFailed tells what was wrong with a process's files, if it is not what was told last.
-func (e *Engine) jitFailed(c *jitCode, err error) {
+func (e *Engine) jitFailed(c *jitCode, pid uint32, err error) {
 	if err == nil {
 		c.failed = ""
 	} else if text := err.Error(); text != c.failed {
 		c.failed = text
 		e.count.SymbolErrors++
-		e.log.Debug("reading names of JIT code", zap.Uint32("pid", c.st.p.PID), zapError(err))
+		e.log.Debug("reading names of JIT code", zap.Uint32("pid", pid), zapError(err))
 	}
 }
 
 // jitFound puts into the cache what a process says of its code.
-func (e *Engine) jitFound(c *jitCode, r *jitResult) {
+func (e *Engine) jitFound(c *jitCode, pid uint32, r *jitResult) {
 	c.again(r.names.some())
-	e.jitFailed(c, errors.Join(r.failed...))
+	e.jitFailed(c, pid, errors.Join(r.failed...))
 	for i, a := range r.addresses {
 		if s, ok := c.known.Peek(a); ok {
 			c.said(s, r.found[i])
 		}
 	}
-	if r.names.some() && !c.gone {
+	if r.names.some() && !c.isGone() {
 		c.names = r.names
 	}
 	e.keepJIT(c)
@@ -365,7 +368,7 @@ func (e *Engine) jitFound(c *jitCode, r *jitResult) {
 
 // keepJIT accounts for what is known of a process, and drops what was used least.
 func (e *Engine) keepJIT(c *jitCode) {
-	if !c.gone {
+	if !c.dropped {
 		e.jit.recent.Add(c, struct{}{})
 	}
 	e.jit.account(c)
@@ -376,6 +379,10 @@ func (e *Engine) keepJIT(c *jitCode) {
 		}
 		// it is read again when its code is sampled
 		e.count.Evictions++
+		if oldest.isGone() {
+			e.dropJIT(oldest)
+			continue
+		}
 		oldest.names, oldest.pause = nil, jitPatience
 		oldest.known.Purge()
 		e.jit.account(oldest)
@@ -390,19 +397,38 @@ func (j *jitter) account(c *jitCode) {
 	c.replaced = 0
 }
 
-// forgetJIT forgets a process's code.
-func (e *Engine) forgetJIT(st *processState) {
+// forgetJIT has a process's code looked at no more. What it said stays for the reports that are about it.
+func (e *Engine) forgetJIT(st *processState, now time.Time) {
 	c := st.jit
 	if c == nil {
 		return
 	}
-	c.gone, c.names, c.wanted = true, nil, nil
+	c.gone, c.names, c.wanted = now, nil, nil
+	c.st, st.jit = nil, nil
+	if c.lines == 0 && !c.running {
+		e.dropJIT(c) // it said nothing
+		return
+	}
+	e.keepJIT(c)
+}
+
+// forgetGoneJIT forgets what processes said that are gone, when no report is about them any more.
+func (e *Engine) forgetGoneJIT(now time.Time) {
+	for _, c := range e.jit.byMapping {
+		if c.isGone() && now.Sub(c.gone) > e.untilReported() {
+			e.dropJIT(c)
+		}
+	}
+}
+
+func (e *Engine) dropJIT(c *jitCode) {
+	c.dropped = true
 	for _, m := range c.mappings {
 		delete(e.jit.byMapping, m)
 	}
+	c.known.Purge()
 	e.jit.recent.Remove(c)
 	e.jit.account(c)
-	st.jit = nil
 }
 
 // resolve is the Builder's view of what was sampled before its name was known.

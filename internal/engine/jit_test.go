@@ -96,7 +96,7 @@ func (s *saying) says(a unwind.Addr, name string) {
 	if name != "" {
 		n = &jitName{symbol: profile.Symbol{Lines: []unwind.Line{{Function: unwind.Function{Name: name}}}}, kind: "v8js"}
 	}
-	s.jitFound(s.st.jit, &jitResult{names: &jitNames{}, addresses: []unwind.Addr{a}, found: []*jitName{n}})
+	s.jitFound(s.st.jit, 7, &jitResult{names: &jitNames{}, addresses: []unwind.Addr{a}, found: []*jitName{n}})
 }
 
 // named is what a report has at a location.
@@ -154,5 +154,55 @@ func TestJITCodeOfItsTime(t *testing.T) {
 	s.st.jit.known.Purge()
 	if check(); s.st.jit.lines != 0 {
 		t.Errorf("%d bytes are left", s.st.jit.lines)
+	}
+}
+
+// TestJITCodeOfTheDead: a report may be made long after a process is gone. What it said is kept until then, as far as there is memory.
+func TestJITCodeOfTheDead(t *testing.T) {
+	const a = 0x1000
+	now := time.Now()
+	s := newSaying()
+	l := s.sample(a)
+	s.says(a, "one")
+	s.forgetJIT(s.st, now)
+	if s.st.jit != nil || s.jit.bytes == 0 {
+		t.Errorf("%d bytes are counted", s.jit.bytes)
+	}
+	s.forgetGoneJIT(now.Add(2 * s.cfg.ReportInterval))
+	if got := s.named(l); got != "one v8js" {
+		t.Errorf("%q in the report after its end", got)
+	}
+	s.forgetGoneJIT(now.Add(time.Hour))
+	if s.jit.bytes != 0 || len(s.jit.byMapping) != 0 || s.jit.recent.Len() != 0 {
+		t.Errorf("%d bytes, %d mappings and %d processes are kept for ever", s.jit.bytes, len(s.jit.byMapping), s.jit.recent.Len())
+	}
+
+	// It is still being looked at.
+	l = s.sample(a)
+	c := s.st.jit
+	c.running = true
+	s.forgetJIT(s.st, now)
+	c.running, s.st.jit = false, c
+	s.says(a, "late")
+	if got := s.named(l); got != "late v8js" || c.names != nil {
+		t.Errorf("%q was found after its end", got)
+	}
+	s.dropJIT(c)
+	s.says(a, "too late")
+	if s.jit.bytes != 0 || s.jit.recent.Len() != 0 {
+		t.Errorf("%d bytes are kept", s.jit.bytes)
+	}
+
+	// Those that said nothing are not kept, and of the others only as many as there is memory for.
+	for i := range 3 * int(s.debugLimits.jit) / jitStateBytes {
+		s.st = &processState{}
+		s.sample(a)
+		if i%2 == 0 {
+			s.says(a, "one")
+		}
+		s.forgetJIT(s.st, now)
+	}
+	if n, most := len(s.jit.byMapping), int(s.debugLimits.jit)/jitStateBytes; n == 0 || n > most || s.jit.bytes > int(s.debugLimits.jit) {
+		t.Errorf("%d processes of %d, %d bytes", n, most, s.jit.bytes)
 	}
 }

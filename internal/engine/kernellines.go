@@ -103,12 +103,12 @@ func (e *Engine) kernelIs(info map[string]kernelInfo, now time.Time) {
 // forgetKernel forgets parts of the kernel that are gone, when no report is about them any more.
 func (e *Engine) forgetKernel(now time.Time) {
 	for m, o := range e.kernelByMapping {
-		if !o.gone.IsZero() && now.Sub(o.gone) > 2*e.cfg.ReportInterval+2*symbolPatience {
+		if !o.gone.IsZero() && now.Sub(o.gone) > e.untilReported() {
 			delete(e.kernelByMapping, m)
 		}
 	}
 	maps.DeleteFunc(e.kernelUnnamed, func(_ uint64, u *unnamedAddress) bool {
-		return now.Sub(u.since) > 2*e.cfg.ReportInterval+2*symbolPatience
+		return now.Sub(u.since) > e.untilReported()
 	})
 }
 

@@ -154,6 +154,7 @@ func (e *Engine) keepHouse(now time.Time) {
 	e.sweep()
 	e.refreshKernelSymbols(now)
 	e.forgetKernel(now)
+	e.forgetGoneJIT(now)
 	if e.ticks%trimTicks == 0 {
 		e.trimTables()
 	}

@@ -158,6 +158,7 @@ func (e *Engine) unpublish(st *processState) {
 
 // forgetRemoved drops what the engine has of processes that left the table.
 func (e *Engine) forgetRemoved() {
+	now := time.Now()
 	for _, p := range e.table.TakeRemoved() {
 		st, ok := p.Attachment.(*processState)
 		if !ok {
@@ -165,7 +166,7 @@ func (e *Engine) forgetRemoved() {
 		}
 		e.unpublish(st)
 		st.fallBack()
-		e.forgetJIT(st)
+		e.forgetJIT(st, now)
 		delete(e.states, p)
 		delete(e.dirty, st)
 	}
