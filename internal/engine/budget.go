@@ -26,7 +26,7 @@ const pdataFactor = 3
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
 		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
-	n += uint64(e.jit.bytes+e.jit.replaced) + e.toldBytes()
+	n += uint64(e.symbols.goneBytes) + uint64(e.jit.bytes+e.jit.replaced) + e.toldBytes()
 	for _, r := range e.reports {
 		n += uint64(r.builder.Bytes() + r.names)
 	}
@@ -47,6 +47,10 @@ func (e *Engine) heapBytes() uint64 {
 func (e *Engine) keepBudget() {
 	budget := e.cfg.MemoryBytes / 2
 	over := func() bool { return e.heapBytes() > budget }
+	for over() && len(e.symbols.gone) > 0 {
+		e.symbols.dropGone()
+		e.count.Evictions++
+	}
 	if over() {
 		e.executables.Evict(e.executables.Bytes() - min(e.executables.Bytes(), e.heapBytes()-budget))
 	}

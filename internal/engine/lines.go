@@ -233,6 +233,7 @@ func (e *Engine) linesFound(w wanting, batch []unwind.FileAddr, r *lineResult) {
 		}
 	}
 	e.setBytes(w)
+	e.keepGone(xs)
 }
 
 // someAsked tells whether a batch got anywhere.

@@ -155,6 +155,7 @@ func (e *Engine) keepHouse(now time.Time) {
 	e.refreshKernelSymbols(now)
 	e.forgetKernel(now)
 	e.forgetGoneJIT(now)
+	e.symbols.forgetGone(now, e.untilReported())
 	if e.ticks%trimTicks == 0 {
 		e.trimTables()
 	}

@@ -174,12 +174,13 @@ func (e *Engine) forgetRemoved() {
 
 // freeTables frees evicted tables, after BPF was told of their absence in every process that it knows to map them.
 func (e *Engine) freeTables() {
+	now := time.Now()
 	for _, v := range e.executables.TakeEvicted() {
 		if v.Payload == nil {
 			continue
 		}
 		e.count.Evictions++
-		e.symbols.forget(v.Payload)
+		e.forgetSymbols(v.Payload, now)
 		for st := range maps.Clone(v.Payload.users) {
 			if e.published[st.id.PID] == st && !e.publishProcess(st) {
 				e.unpublish(st)

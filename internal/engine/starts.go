@@ -102,13 +102,14 @@ func (e *Engine) listFunctions(w wanting) {
 			}
 			xs.account()
 			e.setBytes(w)
+			e.keepGone(xs)
 			e.listFunctions(w)
 		})
 }
 
 // account notes how much the names take, unless a job may add to them.
 func (xs *executableSymbols) account() {
-	if !xs.running && !xs.beginnings.taken() {
+	if !xs.running && !xs.beginnings.taken() && xs.names != nil {
 		xs.kept = xs.names.Bytes()
 	}
 }

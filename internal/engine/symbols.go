@@ -29,6 +29,9 @@ type symbolizer struct {
 	byMapping map[*profile.Mapping]*executableSymbols
 	asked     uint64 // addresses
 	answered  uint64
+
+	gone      []*goneSymbols // in the order of time
+	goneBytes int            // of those
 }
 
 func newSymbolizer() symbolizer {
@@ -51,6 +54,7 @@ type executableSymbols struct {
 	kept    int                   // bytes of those when the last job ended
 	bytes   int                   // of the lines in lru
 	evicted bool
+	gone    *goneSymbols // what is kept of it then; nil if nothing is
 
 	beginnings beginnings
 }
@@ -138,15 +142,6 @@ func (s *symbolizer) resolve(dst []unwind.Line, l *profile.Location) []unwind.Li
 	}
 	l.Type = found.kind
 	return append(dst, found.lines...)
-}
-
-// forget drops an evicted executable's share.
-func (s *symbolizer) forget(x *executable) {
-	for _, m := range x.mappings {
-		delete(s.byMapping, m)
-	}
-	x.symbols.evicted = true
-	s.drop(x.symbols)
 }
 
 // bytes is what an executable takes beside its table.
@@ -239,6 +234,10 @@ func (e *Engine) symbolsFound(w wanting, batch []unwind.FileAddr, r symbolResult
 		e.log.Debug("looking symbols up", zapFile(w.x), zapError(r.failed))
 	}
 	xs.found(batch, r.found)
+	if xs.evicted {
+		e.keepGone(xs)
+		return
+	}
 	xs.beginnings.want(r.nameless)
 	for _, a := range batch {
 		if s, ok := xs.lru.Peek(a); ok && s.progress == named && e.cfg.SourceLines {
