@@ -134,7 +134,8 @@ func newLRU[T any]() *simplelru.LRU[*Executable[T], struct{}] {
 	return l
 }
 
-// maxVariants bounds the chain of files with one inode number: hard links mapped under many names.
+// maxVariants bounds the chain of files with one inode number: hard links mapped under many names, and files that had the number
+// one after the other.
 const maxVariants = 16
 
 // fileBytes is about what a file without payload takes.
@@ -166,17 +167,31 @@ func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 	return f
 }
 
+// find returns the file that a mapping is of; nil if it is not known. Where the chain is full, what is not mapped any more makes
+// room. If all are mapped and nothing tells the file apart from them, it is taken to be another link to the latest; if its generation
+// does, the oldest is not found any more: whoever maps it keeps it.
 func (x *Executables[T]) find(m *MmapInfo) *File {
 	first := x.files[keyOf(m)]
 	n := 0
+	var oldest, unmapped *File
 	for f := first; f != nil; f = f.next {
 		if f.is(m) {
 			return f
 		}
 		n++
+		oldest = f
+		if f.refs == 0 {
+			unmapped = f
+		}
 	}
-	if n >= maxVariants {
+	switch {
+	case n < maxVariants:
+	case unmapped != nil:
+		x.forgetUnused(x.Of(unmapped))
+	case m.File.Generation == 0:
 		return first
+	default:
+		x.forget(oldest)
 	}
 	return nil
 }
@@ -440,10 +455,14 @@ func (x *Executables[T]) TakeWanted(e *Executable[T]) bool {
 
 // evictUnused forgets the file that was unused longest.
 func (x *Executables[T]) evictUnused() {
-	e, _, ok := x.unused.RemoveOldest()
-	if !ok {
-		return
+	if e, _, ok := x.unused.GetOldest(); ok {
+		x.forgetUnused(e)
 	}
+}
+
+// forgetUnused forgets a file that nothing maps.
+func (x *Executables[T]) forgetUnused(e *Executable[T]) {
+	x.unused.Remove(e)
 	x.stats.EvictedUnused++
 	x.drop(e)
 	// Processes that were removed, and samples that wait, may still point here: there is nothing to be had any more.

@@ -50,6 +50,54 @@ func TestFileIdentity(t *testing.T) {
 	}
 }
 
+// TestGenerations has many files get one inode number, one after the other: a program that is built and run again and again. Each is
+// a file of its own, whether those before are still mapped or not, and all that is kept of them is bounded.
+func TestGenerations(t *testing.T) {
+	for name, mapped := range map[string]int{"none stays mapped": 0, "some stay mapped": 5, "all stay mapped": 100} {
+		x := NewExecutables[int](ExecutablesOptions{})
+		files := map[*File]struct{}{}
+		for g := range uint64(100) {
+			f := x.Acquire(mapping(1, g+1, "/tmp/a.out"), uint32(g))
+			if _, known := files[f]; known || f.ID.Generation != g+1 {
+				t.Errorf("%s: generation %d is taken for %d", name, g+1, f.ID.Generation)
+				break
+			}
+			if f != x.Acquire(mapping(1, g+1, "/tmp/a.out"), 1) {
+				t.Errorf("%s: generation %d is two files", name, g+1)
+			}
+			files[f] = struct{}{}
+			e := x.Of(f)
+			x.StartOpening(e)
+			if x.SetPayload(x.Opened(e, Identity{Size: 1}), 1, 10); e.State() != Ready {
+				t.Errorf("%s: state %v", name, e.State())
+			}
+			for len(files) > mapped {
+				x.release(f)
+				x.release(f)
+				delete(files, f)
+			}
+			variants := 0
+			for f := x.files[f.key]; f != nil; f = f.next {
+				variants++
+			}
+			if variants > maxVariants {
+				t.Errorf("%s: a chain of %d", name, variants)
+			}
+		}
+		for f := range files {
+			if e := x.Of(f); e.State() != Ready || e.Replaced() {
+				t.Errorf("%s: what is mapped is forgotten", name)
+			}
+			x.release(f)
+			x.release(f)
+		}
+		x.Evict(0)
+		if evicted := len(x.TakeEvicted()); evicted != 100 || x.Len() != 0 || x.Bytes() != 0 || len(x.files) != 0 {
+			t.Errorf("%s: of 100 payloads %d were dropped; %d files of %d bytes left", name, evicted, x.Len(), x.Bytes())
+		}
+	}
+}
+
 func TestCandidates(t *testing.T) {
 	x := NewExecutables[int](ExecutablesOptions{})
 	var f *File
