@@ -41,12 +41,13 @@ type Executable[T any] struct {
 	state      OpenState
 	checking   bool
 	recheck    bool // nothing mapped the file for a while: it may have been rewritten
-	doubt      bool // it was mapped anew while others mapped it: libraries can be rewritten in place all the same
 	identity   Identity
 	identified bool
 	bytes      uint64
 	lastUse    uint64 // tick
-	checkTick  uint64 // tick of the last successful opening
+	mapTick    uint64 // tick in which it was mapped last: libraries can be rewritten in place although others map them
+	lookTick   uint64 // tick in which the last opening began
+	checkTick  uint64 // lookTick of the last successful opening: what it found holds for that tick
 	retryTick  uint64 // no opening before it
 	failures   uint8
 	laterTick  uint64 // no check before it
@@ -160,8 +161,8 @@ func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 	if f.seen(m, pid) && !e.permanent {
 		e.retryTick, e.laterTick = min(e.retryTick, x.tick+1), min(e.laterTick, x.tick+1)
 	}
-	if e.state == Ready && e.checkTick != x.tick && !f.VDSO() {
-		e.doubt = true
+	if !f.VDSO() {
+		e.mapTick = x.tick
 	}
 	x.retain(f)
 	return f
@@ -271,91 +272,6 @@ func (x *Executables[T]) Use(e *Executable[T]) {
 	}
 }
 
-// StartOpening tells whether e should be opened now, and if so notes that it is being opened; Opened or Fail follows. That
-// is the case if it never was, if an earlier try failed and its time has come again, or if the file may have changed.
-func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
-	if e.checking || e.replaced {
-		return false
-	}
-	switch e.state {
-	case Unopened:
-		e.state = Opening
-	case Failed:
-		if e.permanent || x.tick < e.retryTick {
-			return false
-		}
-		e.state = Opening
-	case Ready:
-		if !e.recheck || x.tick < max(e.retryTick, e.laterTick) {
-			return false
-		}
-	case Opening:
-		return false
-	}
-	e.checking = true
-	return true
-}
-
-// StartChecking tells whether e, which is ready and was sampled, should be opened to see whether it was rewritten in place since
-// somebody else mapped it, and if so notes that it is being opened; Opened, Fail or FailCheck follows. Within a tick it is not
-// asked again.
-func (x *Executables[T]) StartChecking(e *Executable[T]) bool {
-	if e.state != Ready || !e.doubt || e.checking || e.replaced || x.tick < e.laterTick {
-		return false
-	}
-	e.checking = true
-	return true
-}
-
-// Opened tells that e's file was opened and is id. If e was opened before and the file is another by now, e is replaced:
-// the result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
-// comes with SetPayload.
-func (x *Executables[T]) Opened(e *Executable[T], id Identity) *Executable[T] {
-	e.checking, e.recheck, e.doubt = false, false, false
-	e.failures, e.unchecked, e.err = 0, 0, nil
-	e.checkTick = x.tick
-	x.stats.Opened++
-	if e.replaced {
-		return e
-	}
-	if e.identified && !e.identity.Same(id) {
-		x.stats.Replaced++
-		e = x.replace(e)
-	}
-	e.identity, e.identified = id, true
-	x.noteIdle(e)
-	return e
-}
-
-// replace puts a new executable in the place of e.
-func (x *Executables[T]) replace(e *Executable[T]) *Executable[T] {
-	f := e.File
-	x.drop(e)
-	e.replaced = true
-	x.unused.Remove(e)
-	x.bytes -= fileCost(f)
-	n := x.newExecutable(f)
-	n.state, n.checking, n.checkTick = Opening, true, x.tick
-	if f.refs == 0 {
-		x.unused.Add(n, struct{}{})
-	}
-	return n
-}
-
-// SetPayload makes e ready; bytes is what the payload takes. It returns false, and keeps nothing, if e was replaced or
-// forgotten in the meantime.
-func (x *Executables[T]) SetPayload(e *Executable[T], payload T, bytes uint64) bool {
-	e.checking = false
-	if e.replaced {
-		return false
-	}
-	e.Payload = payload
-	e.state = Ready
-	x.noteIdle(e)
-	x.SetBytes(e, bytes)
-	return true
-}
-
 // SetBytes corrects what e's payload takes.
 func (x *Executables[T]) SetBytes(e *Executable[T], bytes uint64) {
 	if e.replaced {
@@ -366,30 +282,6 @@ func (x *Executables[T]) SetBytes(e *Executable[T], bytes uint64) {
 	if e.File.refs > 0 && bytes > 0 {
 		x.loaded.Add(e, struct{}{})
 	}
-}
-
-// Fail tells that opening or reading e failed. A permanent failure (it is no ELF file) holds as long as something maps the file.
-// Others are tried again after one tick, then two, up to 64, or in the next tick once another process maps the file. An
-// executable that was ready stays so.
-func (x *Executables[T]) Fail(e *Executable[T], err error, permanent bool) {
-	x.stats.OpenFailures++
-	e.checking, e.wanted = false, false
-	e.err = err
-	e.retryTick = x.tick + 1<<e.failures
-	e.failures = min(e.failures+1, 6)
-	if e.state == Ready {
-		return
-	}
-	e.state, e.permanent = Failed, permanent
-}
-
-// FailCheck tells that it could not be found out whether the file of e, which is ready and open, is what it was: most often the
-// processes through which it can be opened are gone. What is known of it stays. It is tried again as after Fail, but nothing else
-// waits for that.
-func (x *Executables[T]) FailCheck(e *Executable[T]) {
-	e.checking, e.wanted = false, false
-	e.laterTick = x.tick + 1<<e.unchecked
-	e.unchecked = min(e.unchecked+1, 6)
 }
 
 // Tick ends an interval.
@@ -441,16 +333,6 @@ func (x *Executables[T]) noteIdle(e *Executable[T]) {
 	if e.state == Ready && e.File.refs == 0 {
 		x.idle[e] = struct{}{}
 	}
-}
-
-// Reopen tells that e's file was closed (see TakeIdle) and is wanted again: StartOpening will say that it is to be opened.
-func (x *Executables[T]) Reopen(e *Executable[T]) { e.recheck, e.wanted, e.laterTick = true, true, 0 }
-
-// TakeWanted tells whether Reopen was called since it was asked last, and no opening has failed since.
-func (x *Executables[T]) TakeWanted(e *Executable[T]) bool {
-	wanted := e.wanted
-	e.wanted = false
-	return wanted
 }
 
 // evictUnused forgets the file that was unused longest.

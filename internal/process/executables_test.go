@@ -266,6 +266,62 @@ func TestWrittenWhileMapped(t *testing.T) {
 	}
 }
 
+// TestWrittenWhileLookedAt: a look takes its time, on a slow file system or where a table is made. Of who maps the file meanwhile it says
+// nothing.
+func TestWrittenWhileLookedAt(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	m := mapping(1, 1, "/lib/a.so")
+	f := x.Acquire(m, 1)
+	e := x.Of(f)
+	id := Identity{Size: 1, MTime: 1}
+	ends := func(what string, look func(*Executable[int]) bool, end func()) {
+		t.Helper()
+		x.Tick()
+		x.Acquire(m, 1)
+		if !look(e) {
+			t.Fatalf("%s: not looked at", what)
+		}
+		x.Acquire(m, 2) // in the tick of the look: that counts as before it
+		end()
+		if x.StartChecking(e) {
+			t.Errorf("%s: looked at twice in a tick", what)
+		}
+		x.Tick()
+		x.Acquire(m, 3)
+		if !look(e) && !x.StartChecking(e) {
+			t.Fatalf("%s: not looked at", what)
+		}
+		x.Tick()
+		x.Acquire(m, 4)
+		end()
+		if e.State() != Ready || e.Checking() {
+			t.Fatalf("%s: state %v", what, e.State())
+		}
+		if !x.StartChecking(e) {
+			t.Errorf("%s: who mapped it since the look began may have something else", what)
+		}
+		if end(); x.StartChecking(e) {
+			t.Errorf("%s: now it was looked at", what)
+		}
+	}
+	made := func() { x.SetPayload(x.Opened(e, id), 1, 10) }
+	ends("opened first", x.StartOpening, made)
+	ends("checked", x.StartChecking, func() { x.Opened(e, id) })
+	ends("found to be another", x.StartChecking, func() {
+		id.MTime++
+		if e = x.Opened(e, id); e.State() == Opening {
+			x.SetPayload(e, 2, 10)
+		}
+	})
+	ends("nothing mapped it", func(*Executable[int]) bool {
+		for f.refs > 0 {
+			x.release(f)
+		}
+		x.Acquire(m, 5)
+		return x.StartOpening(e)
+	}, func() { x.Opened(e, id) })
+}
+
 // TestFailedChecks: what cannot be looked at again stays as it is, and is tried less and less often, but at once by another way or if
 // its file is wanted.
 func TestFailedChecks(t *testing.T) {
