@@ -163,14 +163,22 @@ func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error)
 }
 
 // reopen opens for reading what fd refers to, if that is the regular file that m is of. sure is asked if the inode does
-// not tell.
+// not tell. Another generation of the inode is another file in any case.
 func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func(*unix.Stat_t) bool) (*os.File, error) {
-	return fs.openRegular(fd, m.Path, func(st *unix.Stat_t) error {
+	f, err := fs.openRegular(fd, m.Path, func(st *unix.Stat_t) error {
 		if !matches(fd, st, m.File) && !sure(st) {
 			return fmt.Errorf("%w: %q is inode %d of device %d:%d", errOther, name, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
 		}
 		return nil
 	})
+	if err != nil || m.File.Generation == 0 {
+		return f, err
+	}
+	if g, ok := generationOf(f); ok && g != m.File.Generation {
+		f.Close()
+		return nil, fmt.Errorf("%w: %q is generation %d of the inode, not %d", errOther, name, g, m.File.Generation)
+	}
+	return f, nil
 }
 
 // openRegular opens for reading what fd refers to, if check, which may be nil, has nothing against it and it is a regular
@@ -258,12 +266,40 @@ func sameDevice(st *unix.Stat_t, id process.FileID) bool {
 	return unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor
 }
 
-func onStrangeDevice(fd int) bool {
+func onStrangeDevice(fd int) bool { return isOn(fd, strangeDevices[:]) }
+
+// isOn tells whether an opened file lies on a file system of one of these types.
+func isOn(fd int, types []int64) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return false
 	}
-	return slices.Contains(strangeDevices[:], int64(fs.Type))
+	return slices.Contains(types, int64(fs.Type))
+}
+
+// File systems that tell the generation of an inode as the kernel has it, without waiting for anybody: fs/ext4/ioctl.c,
+// fs/xfs/xfs_ioctl.c, fs/btrfs/ioctl.c and fs/f2fs/file.c of Linux 6.1.
+var tellGeneration = [...]int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC}
+
+// getVersion is FS_IOC_GETVERSION, include/uapi/linux/fs.h of Linux 6.1: _IOR('v', 1, long).
+const getVersion = 0x80087601
+
+// generationOf returns the generation of an opened file's inode, of which the kernel keeps 32 bits; false if it can't be known. A
+// file that was removed and another that has its inode number since differ in it.
+func generationOf(f *os.File) (generation uint64, ok bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) {
+		if !isOn(int(fd), tellGeneration[:]) {
+			return
+		}
+		// The kernel writes an int, although the number of the call says that it is a long.
+		v, err := unix.IoctlGetUint32(int(fd), getVersion)
+		generation, ok = uint64(v), err == nil
+	})
+	return generation, ok && err == nil
 }
 
 // Identify returns what tells an opened file's contents from others.

@@ -242,6 +242,40 @@ func TestOpenMovedMapping(t *testing.T) {
 	}
 }
 
+// TestOpenGeneration opens a file whose inode number another had before: what is mapped is known by the generation, too.
+func TestOpenGeneration(t *testing.T) {
+	fs, pid := New("/proc"), uint32(os.Getpid())
+	path := filepath.Join(t.TempDir(), "lib.so")
+	write(t, path, "good")
+	m := mapFile(t, path)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	generation, ok := generationOf(f)
+	if !ok {
+		// Whatever an event says of it, there is nothing to compare it with.
+		m.File.Generation = 1
+		if f, err := fs.OpenMapped(pid, m, nil); begins(t, f, err) != "good" {
+			t.Errorf("%v", err)
+		}
+		t.Skip("not supported: the file system of the temporary directory does not tell generations")
+	}
+	m.File.Generation = generation
+	f, err = fs.OpenMapped(pid, m, nil)
+	if got := begins(t, f, err); got != "good" {
+		t.Errorf("%q %v", got, err)
+	}
+	m.File.Generation = generation ^ 1<<31
+	if f, err := fs.OpenMapped(pid, m, nil); !errors.Is(err, errOther) {
+		t.Errorf("another generation: %v %v", f, err)
+	}
+	if f, err := fs.openBelow(fs.path(pid, "root"), m); !errors.Is(err, errOther) {
+		t.Errorf("another generation, below the root: %v %v", f, err)
+	}
+}
+
 func TestOpenByOtherProcess(t *testing.T) {
 	fs, pid := New("/proc"), uint32(os.Getpid())
 	path := filepath.Join(t.TempDir(), "lib.so")
