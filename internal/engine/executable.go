@@ -115,12 +115,13 @@ func (l *loaded) Close() error {
 	return nil
 }
 
-// requestExecutable sees to it that x is read, and tells whether that is under way and worth waiting for.
+// requestExecutable sees to it that x is read, and tells whether that is under way and worth waiting for: where it is read for the
+// first time, or whoever mapped it last may have other contents than those that are known.
 func (e *Engine) requestExecutable(x *process.Executable[*executable]) bool {
 	if e.executables.StartOpening(x) || e.executables.StartChecking(x) {
 		e.load(x)
 	}
-	return x.State() == process.Opening
+	return x.State() == process.Opening || x.Checking() && x.InDoubt()
 }
 
 func (e *Engine) load(x *process.Executable[*executable]) {

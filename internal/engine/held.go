@@ -159,6 +159,7 @@ func (h *holder) finishOldest(e *Engine) {
 	h.stacks = h.stacks[1:]
 	h.bytes -= k.size()
 	h.release(k.mappings)
+	e.walkLate(k)
 	k.giveUp()
 	e.deliver(k)
 }

@@ -41,6 +41,7 @@ type stack struct {
 	version  uint64               // of these
 
 	since time.Time // when it began to wait
+	late  bool      // it waits no more for files that are only looked at again
 	waits any       // for what: a *process.Process, whose mappings are read, or a *process.File
 }
 

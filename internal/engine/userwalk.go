@@ -27,7 +27,7 @@ func (c *stackCopy) Read(a unwind.Addr, b []byte) error {
 	return nil
 }
 
-// codeLookup finds the rules for a process's code, and notes the executable that is not read yet.
+// codeLookup finds the rules for a process's code, and notes the executable that is not read yet, or is looked at again.
 type codeLookup struct {
 	e     *Engine
 	k     *stack
@@ -59,6 +59,10 @@ func (l *codeLookup) Find(a unwind.Addr) (reference.Code, unwind.StopReason, boo
 		l.needs = x
 		return code, unwind.StopNoTable, false
 	case process.Ready:
+		if !l.k.late && l.e.requestExecutable(x) {
+			l.needs = x
+			return code, unwind.StopNoTable, false
+		}
 		if x.Payload.setBias(&code.Mapping, l.k.state, list, m.File) && x.Payload.table.Valid() {
 			code.Table, code.NoTable = tableRules{l.e.kernel.Tables, x.Payload.table}, false
 		}
@@ -97,4 +101,13 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 	}
 	k.resumable = false
 	return nil
+}
+
+// walkLate goes on with the walk of a stack that has waited for a file for too long: if that is only looked at again, by what is known
+// of it.
+func (e *Engine) walkLate(k *stack) {
+	if _, ok := k.waits.(*process.File); ok && k.resumable {
+		k.late = true
+		e.walkOn(k)
+	}
 }

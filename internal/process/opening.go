@@ -29,15 +29,15 @@ func (x *Executables[T]) StartOpening(e *Executable[T]) bool {
 // somebody else mapped it, and if so notes that it is being opened; Opened, Fail or FailCheck follows. Within a tick it is not
 // asked again.
 func (x *Executables[T]) StartChecking(e *Executable[T]) bool {
-	if e.state != Ready || !e.inDoubt() || e.checking || e.replaced || x.tick < e.laterTick {
+	if e.state != Ready || !e.InDoubt() || e.checking || e.replaced || x.tick < e.laterTick {
 		return false
 	}
 	e.checking, e.lookTick = true, x.tick
 	return true
 }
 
-// inDoubt tells whether e was mapped after the last look at its file.
-func (e *Executable[T]) inDoubt() bool { return e.mapTick > e.checkTick }
+// InDoubt tells whether e was mapped after the last look at its file: it may have been rewritten in place.
+func (e *Executable[T]) InDoubt() bool { return e.mapTick > e.checkTick }
 
 // Opened tells that e's file was opened and is id. If e was opened before and the file is another by now, e is replaced:
 // the result is a new executable in the state Opening, whose payload is to be made; otherwise the result is e. A payload
