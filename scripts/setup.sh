@@ -91,6 +91,7 @@ languages           gdc                           gdc
 languages           gnatmake                      gnat
 languages           nim                           nim
 languages           valac                         valac
+languages           gfortran                      gfortran
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

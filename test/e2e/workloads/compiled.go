@@ -14,7 +14,7 @@ type CompiledProgram struct {
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), fortranPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -122,6 +122,24 @@ func valaPrograms() []CompiledProgram {
 				under(main, "burning_sixty_one", "burning_sixty_two", "burning_hot_sixty"),
 				under(main, Any, "burning_through", Any, "burning_hot_thirty"),
 				under(main, "burning_ten", "burning_hot_ten")),
+		},
+	}}
+}
+
+func fortranPrograms() []CompiledProgram {
+	main := chain("main", "MAIN__", "__burning_MOD_rounds")
+	const sixty = "~__burning_MOD_sixty"
+	return []CompiledProgram{{
+		Language: "Fortran", Compiler: "gfortran",
+		Readable: []string{"burning::rounds", "burning::burn_thirty", "burning::through", "burning::hot_sixty [clone .isra.0]",
+			"burning::hot_thirty [clone .isra.0]", "burning::hot_ten [clone .isra.0]"},
+		Program: Program{
+			Name:  "fortran",
+			steps: []step{words("gfortran -O2 -fno-inline -J{out} -o {out}/{name} {src}/fortran/burning.f90 {src}/fortran/threeway.f90")},
+			Truth: threeWay(
+				under(main, sixty, sixty, sixty, "~__burning_MOD_hot_sixty"),
+				under(main, "__burning_MOD_burn_thirty", "__burning_MOD_through", "~inner.", "~__burning_MOD_hot_thirty"),
+				under(main, "~__burning_MOD_ten", "~__burning_MOD_hot_ten")),
 		},
 	}}
 }
