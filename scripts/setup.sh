@@ -92,6 +92,7 @@ languages           gnatmake                      gnat
 languages           nim                           nim
 languages           valac                         valac
 languages           gfortran                      gfortran
+languages           crystal                       crystal
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

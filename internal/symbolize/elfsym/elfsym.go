@@ -200,8 +200,12 @@ func better(a row, aName string, b row, bName string) bool {
 	if x, y := a.bind() != bindLocal, b.bind() != bindLocal; x != y {
 		return x
 	}
+	aFull, bFull := aName, bName
 	aName, _, _ = strings.Cut(aName, "@")
 	bName, _, _ = strings.Cut(bName, "@")
+	if aName == bName && names.Crystal(aName) {
+		return len(aFull) > len(bFull) // linkers take what is behind an @ of Crystal's own for a version, and .dynsym is without it
+	}
 	if x, y := underscores(aName), underscores(bName); x != y {
 		return x < y
 	}

@@ -127,6 +127,7 @@ func TestChoice(t *testing.T) {
 		{"weak", 0x4000, 16, weakFunc}, {"a_global", 0x4000, 16, globalFunc},
 		{"longer", 0x5000, 16, globalFunc}, {"short@@V_1.2_longer", 0x5000, 16, globalFunc},
 		{"b", 0x6000, 16, globalFunc}, {"a", 0x6000, 16, globalFunc},
+		{"*L(Int32)", 0x6800, 16, globalFunc}, {"*L(Int32)@L(T)#run<UInt64>:UInt64", 0x6800, 16, globalFunc},
 		{"part", 0x7000, 8, globalFunc}, {"whole", 0x7000, 16, localFunc}, {"covered", 0x7000, 4, localFunc},
 		{"overlap1", 0x8000, 0x20, globalFunc}, {"overlap2", 0x8010, 0x20, globalFunc},
 		{"nest1", 0x9000, 0x100, globalFunc}, {"nest2", 0x9010, 0x40, globalFunc}, {"nest3", 0x9020, 0x10, globalFunc},
@@ -145,7 +146,7 @@ func TestChoice(t *testing.T) {
 	}{
 		{0xfff, ""}, {0x1000, "sized"}, {0x100f, "sized"}, {0x1010, ""},
 		{0x2000, "__weak"}, {0x3000, "write"}, {0x4000, "a_global"}, {0x5000, "short@@V_1.2_longer"}, {0x6000, "a"},
-		{0x7000, "part"}, {0x7008, "whole"}, {0x7010, ""},
+		{0x6800, "*L(Int32)@L(T)#run<UInt64>:UInt64"}, {0x7000, "part"}, {0x7008, "whole"}, {0x7010, ""},
 		{0x8000, "overlap1"}, {0x8010, "overlap2"}, {0x802f, "overlap2"}, {0x8030, ""},
 		{0x9000, "nest1"}, {0x9010, "nest2"}, {0x9020, "nest3"}, {0x902f, "nest3"}, {0x9030, "nest2"}, {0x904f, "nest2"},
 		{0x9050, "nest4"}, {0x9060, "nest1"}, {0x90ff, "nest1"}, {0x9100, ""},

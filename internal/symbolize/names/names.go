@@ -56,7 +56,7 @@ func function(symbol string, limit int, by Compilers) unwind.Function {
 	}
 	if !ok {
 		name = base
-		if crystal(base) {
+		if Crystal(base) {
 			name = strings.TrimPrefix(base, "*")
 		}
 	}
@@ -85,7 +85,7 @@ func PLT(symbol string) unwind.Function {
 // unversioned cuts the symbol version that linkers append in .symtab: memcpy@@GLIBC_2.14. Crystal's names are as people write them, but
 // for a star before them (~ before those of blocks), and may have an @ of their own (Crystal 1.6, src/compiler/crystal/codegen/types.cr).
 func unversioned(symbol string) string {
-	if crystal(symbol) {
+	if Crystal(symbol) {
 		return symbol
 	}
 	if i := strings.IndexByte(symbol, '@'); i > 0 {
@@ -94,7 +94,8 @@ func unversioned(symbol string) string {
 	return symbol
 }
 
-func crystal(symbol string) bool { return len(symbol) > 1 && (symbol[0] == '*' || symbol[0] == '~') }
+// Crystal tells whether a symbol has the form of Crystal's.
+func Crystal(symbol string) bool { return len(symbol) > 1 && (symbol[0] == '*' || symbol[0] == '~') }
 
 // demangled returns false for what is not a mangled name that can be demangled.
 func demangled(symbol string) (string, bool) {

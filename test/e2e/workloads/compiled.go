@@ -14,7 +14,7 @@ type CompiledProgram struct {
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), fortranPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -122,6 +122,25 @@ func valaPrograms() []CompiledProgram {
 				under(main, "burning_sixty_one", "burning_sixty_two", "burning_hot_sixty"),
 				under(main, Any, "burning_through", Any, "burning_hot_thirty"),
 				under(main, "burning_ten", "burning_hot_ten")),
+		},
+	}}
+}
+
+func crystalPrograms() []CompiledProgram {
+	main := chain("main", "__crystal_main", "~*rounds<")
+	const fiber = "*Fiber#run:(IO::FileDescriptor | Nil)" // its first function: what calls it jumps there
+	return []CompiledProgram{{
+		Language: "Crystal", Compiler: "Crystal",
+		Readable: []string{"hot_sixty<UInt64>:UInt64", "hot_thirty<UInt64>:UInt64", "hot_ten<UInt64>:UInt64", "Thirty#burn<UInt64>:UInt64",
+			"Level(Int32)@Level(T)#run<UInt64>:UInt64", "Fiber#run:(IO::FileDescriptor | Nil)"},
+		Program: Program{
+			Name: "crystal", Roots: []string{fiber},
+			steps: []step{{dir: "{out}", argv: []string{"sh", "-c",
+				"CRYSTAL_CACHE_DIR={out}/cache crystal build --release -o {name} {src}/crystal/threeway.cr && rm -r cache"}}},
+			Truth: threeWay(
+				under(main, "~*Level(Float64)@", "~*Level(Int32)@", "~*hot_sixty<"),
+				under(main, "~*Thirty#burn<", "~*through<", "~~procProc(UInt64, UInt64)@", "~*hot_thirty<"),
+				chain(fiber, "~~procProc(Nil)@", "~*ten<", "~*hot_ten<")),
 		},
 	}}
 }
