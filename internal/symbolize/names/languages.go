@@ -198,7 +198,7 @@ func pascal(symbol string) (string, bool) {
 		return "", false
 	}
 	name := strings.Join(append(scopes, parts[0]), ".") + "("
-	if args := parts[1:]; len(args) > 0 && !strings.HasPrefix(args[0], "crc") { // a hash stands in for a long list
+	if args := generics(parts[1:]); len(args) > 0 && !strings.HasPrefix(args[0], "crc") { // a hash stands in for a long list
 		name += strings.Join(args, ", ")
 	}
 	name = strings.ReplaceAll(name, "(, ", "(") + ")"
@@ -206,4 +206,16 @@ func pascal(symbol string) (string, bool) {
 		name += ": " + result
 	}
 	return name, true
+}
+
+// generics leaves out what follows the name of a specialized generic type: the number of its parameters, and CRC and a hash of them.
+func generics(args []string) (kept []string) {
+	for i := 0; i < len(args); i++ {
+		if i > 0 && i+1 < len(args) && digits(args[i]) && len(args[i+1]) == len("CRC")+8 && strings.HasPrefix(args[i+1], "CRC") {
+			i++
+			continue
+		}
+		kept = append(kept, args[i])
+	}
+	return kept
 }

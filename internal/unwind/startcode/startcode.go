@@ -39,7 +39,7 @@ const (
 	// stubBytes is what a stub takes, while the list grows and when it is put in order.
 	stubBytes = 4 * uint64(unsafe.Sizeof(span{}))
 	// maxEntry is how long the code at the entry point may be up to its first call.
-	maxEntry = 64
+	maxEntry = 128 // Free Pascal's has 80 bytes
 
 	chunk = 256 << 10
 	// before and after are what scan may look at around each position: more than the patterns have.

@@ -255,6 +255,16 @@ func TestShortGap(t *testing.T) {
 	}
 }
 
+// TestEntry has an entry point whose first call is as far away as those of Free Pascal's programs.
+func TestEntry(t *testing.T) {
+	code := bytes.Repeat([]byte{0x90}, 256)
+	copy(code[67:], []byte{0xe8, 0, 0, 0, 0})
+	tab, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, code), &unwind.Table{})
+	if got, want := unwindtest.Dump(tab), "0x10000 root\n0x10048 none\n"; err != nil || got != want || !st.Entry {
+		t.Errorf("%+v, %v\n%swant\n%s", st, err, got, want)
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	f.Add(true, uint64(0x10000), append([]byte{0xff, 0xd3, 0x89, 0xc7, 0xe8, 0, 0, 0, 0}, sigreturnRAX...))
 	f.Add(false, uint64(0x10004), []byte{0x20, 0, 0x3f, 0xd6, 0, 0, 0, 0x94, 0x68, 0x11, 0x80, 0xd2, 1, 0, 0, 0xd4})

@@ -14,7 +14,7 @@ type CompiledProgram struct {
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), pascalPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -161,4 +161,31 @@ func fortranPrograms() []CompiledProgram {
 				under(main, "~__burning_MOD_ten", "~__burning_MOD_hot_ten")),
 		},
 	}}
+}
+
+func pascalPrograms() []CompiledProgram {
+	const unit = "P$THREEWAY"
+	under := func(names ...string) []string {
+		return append(chain("main", "~"+unit+"_$$_ROUNDS"), names...)
+	}
+	program := func(name, flags, root string) CompiledProgram {
+		return CompiledProgram{
+			Language: "Pascal", Compiler: "FPC",
+			Readable: []string{"THREEWAY.HOTSIXTY(QWORD): QWORD", "THREEWAY.TTHIRTY.BURN(QWORD): QWORD",
+				"THREEWAY.TTHIRTY.BURN.INNER(QWORD): QWORD", "THREEWAY.TLEVEL.RUN(QWORD): QWORD",
+				"THREEWAY.ROUNDS(TLEVEL, TBURNER, QWORD): QWORD"},
+			Program: Program{
+				Name: name, Roots: []string{root}, AboveChain: 5,
+				steps: []step{words("fpc -O2 -Xs- " + flags + " -FE{out} -o{name} {src}/pascal/threeway.pas")},
+				Truth: threeWay(
+					under("~"+unit+"$_$TLEVEL$1$", "~"+unit+"_$$_HOTSIXTY"),
+					under("~"+unit+"$_$TTHIRTY_$__$$_BURN", "~$$_INNER", "~"+unit+"_$$_HOTTHIRTY"),
+					under("~"+unit+"_$$_TEN", "~"+unit+"_$$_HOTTEN")),
+			},
+		}
+	}
+	return []CompiledProgram{
+		program("pascal", "", "SI_PRC_$$__FPC_PROC_START"),
+		program("pascal-libc", "-dLIBC", "SI_C_$$__FPC_LIBC_START"),
+	}
 }
