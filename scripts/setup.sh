@@ -94,6 +94,7 @@ languages           valac                         valac
 languages           gfortran                      gfortran
 languages           crystal                       crystal
 languages           fpc                           fp-compiler
+languages           ghc                           ghc
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

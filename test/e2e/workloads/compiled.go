@@ -8,13 +8,15 @@ type CompiledProgram struct {
 	// Readable are names as people write them in the language, which must be shown for functions of the program: those of Truth and
 	// others of its chains.
 	Readable []string
+	// LeavesOnly: stacks are not walked; only the functions that run are known.
+	LeavesOnly bool
 }
 
 // Compiled returns the programs of natively compiled languages that Debian has compilers of.
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), pascalPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), pascalPrograms(), haskellPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -188,4 +190,17 @@ func pascalPrograms() []CompiledProgram {
 		program("pascal", "", "SI_PRC_$$__FPC_PROC_START"),
 		program("pascal-libc", "-dLIBC", "SI_C_$$__FPC_LIBC_START"),
 	}
+}
+
+func haskellPrograms() []CompiledProgram {
+	hot := func(name string) []string { return chain("Burning_zdwhot" + name + "_info") }
+	return []CompiledProgram{{
+		Language: "Haskell", Compiler: "GHC", LeavesOnly: true,
+		Readable: []string{"Burning.$whotSixty", "Burning.$whotThirty", "Burning.$whotTen"},
+		Program: Program{
+			Name:  "haskell",
+			steps: []step{words("ghc -v0 -O2 -outputdir {out}/objects -i{src}/haskell -o {out}/{name} {src}/haskell/Main.hs")},
+			Truth: threeWay(hot("Sixty"), hot("Thirty"), hot("Ten")),
+		},
+	}}
 }
