@@ -46,9 +46,6 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	if !ok {
 		return frame{}, stop, false
 	}
-	if ra == 0 {
-		return frame{}, unwind.StopNoMapping, false
-	}
 	next = frame{flags: unwind.FrameReturn, low: cfa}
 	next.regs.PC = ra
 	set(&next.regs, w.sp(), uint64(cfa))

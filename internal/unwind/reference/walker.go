@@ -119,6 +119,9 @@ type frame struct {
 }
 
 func (w *Walker) find(pc unwind.Addr, flags unwind.FrameFlags) (Code, unwind.StopReason, bool) {
+	if pc == 0 && flags&unwind.FrameReturn != 0 {
+		return Code{}, unwind.StopNoMapping, false
+	}
 	return w.lookup.Find(unwind.LookupAddr(pc, flags&unwind.FrameReturn != 0))
 }
 

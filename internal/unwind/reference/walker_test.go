@@ -297,6 +297,19 @@ func (g goroutine) GoSwitch(unwind.Mapping, unwind.Rule, *unwind.Registers) (unw
 	return g.regs, g.isReturn, g.stop, g.ok
 }
 
+// TestReturnToNothing: the state after a walk that a return address of 0 ended tells of it, so that it can be told from code that is
+// in no mapping.
+func TestReturnToNothing(t *testing.T) {
+	c := code{0x1000: amd64Reg(rsp, 8), 0x1010: amd64Reg(rsp, 8)}
+	var w Walker
+	got, stop := w.Walk(regs(0x1004, map[int]uint64{rsp: 0x8000}), unwind.ArchAMD64,
+		&memory{words: map[unwind.Addr]uint64{0x8000: 0x1014, 0x8008: 0}}, c, nil, 10)
+	if s := w.State(); !slices.Equal(got, frames(0x1004, 0, 0x1014, uint64(ret))) || stop != unwind.StopNoMapping ||
+		s.Regs.PC != 0 || s.Flags != ret {
+		t.Errorf("%v, %v, at %#x with flags %v", got, stop, s.Regs.PC, s.Flags)
+	}
+}
+
 func TestGoSwitch(t *testing.T) {
 	c := code{0x1000: gorule, 0x1010: amd64Reg(rsp, 8), 0x1020: root}
 	mem := memory{words: map[unwind.Addr]uint64{0x4000: 0x1024}}
