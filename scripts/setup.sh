@@ -95,6 +95,7 @@ languages           gfortran                      gfortran
 languages           crystal                       crystal
 languages           fpc                           fp-compiler
 languages           ghc                           ghc
+languages           gccgo                         gccgo
 kernels             qemu-system-x86_64            qemu-system-x86
 kernels             qemu-system-aarch64           qemu-system-arm
 kernels             busybox                       busybox-static

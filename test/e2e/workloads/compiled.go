@@ -16,7 +16,7 @@ type CompiledProgram struct {
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), pascalPrograms(), haskellPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), gccgoPrograms(), pascalPrograms(), haskellPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -161,6 +161,22 @@ func fortranPrograms() []CompiledProgram {
 				under(main, sixty, sixty, sixty, "~__burning_MOD_hot_sixty"),
 				under(main, "__burning_MOD_burn_thirty", "__burning_MOD_through", "~inner.", "~__burning_MOD_hot_thirty"),
 				under(main, "~__burning_MOD_ten", "~__burning_MOD_hot_ten")),
+		},
+	}}
+}
+
+func gccgoPrograms() []CompiledProgram {
+	main := chain("main.main", "~main.rounds")
+	return []CompiledProgram{{
+		Language: "Go", Compiler: "gccgo",
+		Readable: []string{"main.hotSixty", "main.hotThirty", "main.hotTen", "main.node.down"},
+		Program: Program{
+			Name: "gccgo", Covered: 0.85, AboveChain: 3, Roots: []string{"runtime.kickoff"}, // of all goroutines
+			steps: []step{words("gccgo -O2 -o {out}/{name} {src}/gccgo/threeway.go")},
+			Truth: threeWay(
+				under(main, "main.node.down", "main.node.down", "main.leaf.down", "main.hotSixty"),
+				under(main, "~main.thirty", Any, "main.thirty..func1", "~main.through", "main.thirty..func2", "main.hotThirty"),
+				chain("~main.go..thunk", "main.worker", "main.ten", "main.hotTen")),
 		},
 	}}
 }
