@@ -37,8 +37,16 @@ INLINE int do_native_step(struct scratch *s)
 	int number = 0;
 	__u32 key;
 
-	if (unlikely(w->pc == 0))
+	/*
+	 * A return address of 0 that a rule has found: a coroutine's first function, and a
+	 * process's first instructions, have it above them, where nobody says that there is no
+	 * caller. A call to address 0 is something else.
+	 */
+	if (unlikely(w->pc == 0)) {
+		if ((w->flags & (FRAME_RETURN | FRAME_GUESSED)) == FRAME_RETURN)
+			return stop(w, STOP_ROOT);
 		return stop(w, STOP_NO_MAPPING);
+	}
 	if (find_mapping(w, addr))
 		return stop(w, w->flags & FRAME_GUESSED ? STOP_NO_RULE : STOP_NO_MAPPING);
 	if (w->mapping.flags & MAPPING_TABLE) {

@@ -85,9 +85,6 @@ func (e *Engine) takeSample(b []byte) {
 			k.pending |= unwind.FrameGuessed
 		}
 	}
-	if k.stop == unwind.StopNoMapping && k.resumable && outermost(k.regs.PC, k.pending) {
-		k.stop, k.resumable = unwind.StopRoot, false
-	}
 	if k.stop == unwind.StopNoMapping && !s.PendingGuess {
 		e.table.Suspect(p)
 	}
@@ -99,12 +96,6 @@ func (e *Engine) takeSample(b []byte) {
 	} else {
 		e.held.add(e, k)
 	}
-}
-
-// outermost tells whether a caller without a mapping is none: a return address of 0 that was found by a rule is what a coroutine's
-// first function has above it, where nobody says that it has no caller.
-func outermost(pc unwind.Addr, pending unwind.FrameFlags) bool {
-	return pc == 0 && pending&unwind.FrameReturn != 0 && pending&unwind.FrameGuessed == 0
 }
 
 // comm makes a string of a thread's name, the same one for the same name.

@@ -173,18 +173,3 @@ func TestMemoryThatHoldsCode(t *testing.T) {
 		t.Error("what was compared is not what is there now")
 	}
 }
-
-// TestOutermost: a return address of 0 ends a stack if a rule has found it. A call to address 0 does not.
-func TestOutermost(t *testing.T) {
-	for _, c := range []struct {
-		pc    unwind.Addr
-		flags unwind.FrameFlags
-		want  bool
-	}{
-		{0, unwind.FrameReturn, true}, {0, 0, false}, {0, unwind.FrameReturn | unwind.FrameGuessed, false}, {8, unwind.FrameReturn, false},
-	} {
-		if got := outermost(c.pc, c.flags); got != c.want {
-			t.Errorf("%#x with flags %v: %v", c.pc, c.flags, got)
-		}
-	}
-}

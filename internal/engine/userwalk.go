@@ -96,9 +96,6 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 	if k.stop == unwind.StopCopyEnd && k.full {
 		k.stop = unwind.StopRingBusy
 	}
-	if k.stop == unwind.StopNoMapping && outermost(k.at.Regs.PC, k.at.Flags) {
-		k.stop = unwind.StopRoot
-	}
 	k.resumable = false
 	return nil
 }

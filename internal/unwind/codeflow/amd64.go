@@ -38,6 +38,9 @@ func (amd64) step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, tar
 		if rel, ok := in.Args[0].(x86asm.Rel); ok {
 			return in.Len, flowJump, relative(at, in.Len, rel), true
 		}
+		if m, ok := in.Args[0].(x86asm.Mem); ok && s.callers(m) {
+			return in.Len, flowForeign, 0, true
+		}
 		return in.Len, flowIndirect, 0, true
 	case x86asm.CALL:
 		if s.ra.kind == inRegister {
@@ -54,6 +57,24 @@ func (amd64) step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, tar
 		return in.Len, flowBranch, relative(at, in.Len, rel), true
 	}
 	return in.Len, flowNext, 0, amd64Effect(s, &in)
+}
+
+// callers tells whether an operand of a jump lies where a register points to that is to be the caller's there, as the stack pointer is:
+// no function with a return address on the stack goes on there. Those of GHC do: *(%rbp) is their return, *(%rbx) evaluates a
+// closure, and *-16(%r13) is in the runtime (rts/include/stg/MachRegs.h of GHC 9.0).
+func (s *state) callers(m x86asm.Mem) bool {
+	if m.Index != 0 || m.Segment != 0 || s.base != unwind.AMD64RSP || s.cfa != 8 {
+		return false
+	}
+	switch m.Base {
+	case x86asm.RBP:
+		return !s.framed && s.fpSaved.kind != onStack
+	case x86asm.RBX:
+		return s.bxSaved.kind != onStack
+	case x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15:
+		return true
+	}
+	return false
 }
 
 func relative(at unwind.FileAddr, size int, rel x86asm.Rel) unwind.FileAddr {

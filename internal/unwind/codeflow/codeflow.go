@@ -118,7 +118,8 @@ const (
 	flowJump          // to the target
 	flowIndirect      // to some block of the function, or out of it
 	flowReturn
-	flowEnd // nowhere
+	flowForeign // out of it, by a convention of calls that has its return addresses elsewhere
+	flowEnd     // nowhere
 )
 
 // machine knows an architecture's instructions.

@@ -185,6 +185,20 @@ func TestAMD64(t *testing.T) {
 			0x10014 cfa=r7+16 ra=c-8 bx=c-16
 			0x10015 cfa=r7+8 ra=c-8
 			0x10016 none`},
+		{"functions with return addresses elsewhere, as GHC's", `
+			call f; call g; call h; ret
+			.balign 16
+			g: lea -16(%rbp), %rax; cmp %r15, %rax; jb 1f; add $16, %rbp; jmp *(%rbp); 1: jmp *-16(%r13)
+			.balign 16
+			h: mov 8(%rbp), %rbx; add $16, %rbp; jmp *(%rbx)
+			.balign 16
+			f: push %rbx; mov %rdi, %rbx; mov (%rbx), %rax; pop %rbx; test %eax, %eax; jne 1f; ret; 1: jmp *8(%rax)`, `
+			0x10000 cfa=r7+8 ra=c-8
+			0x10010 none
+			0x10040 cfa=r7+8 ra=c-8
+			0x10041 cfa=r7+16 ra=c-8 bx=c-16
+			0x10048 cfa=r7+8 ra=c-8
+			0x10050 none`},
 		{"vfork", `
 			pop %rdx; mov $58, %eax; syscall; push %rdx; ret; .skip 16, 0xcc`, `
 			0x10000 cfa=r7+8 ra=c-8

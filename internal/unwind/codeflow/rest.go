@@ -55,7 +55,7 @@ func (a *analyzer) pass(r *region, jumps map[int][]state) (found bool) {
 			s = a.states[n]
 			_, f, _, _ := a.m.step(&s, r.code[off:], r.at+unwind.FileAddr(off))
 			off += int(r.size[off])
-			ended = f == flowEnd || f == flowReturn || f == flowJump || f == flowIndirect ||
+			ended = f == flowEnd || f == flowReturn || f == flowJump || f == flowIndirect || f == flowForeign ||
 				f == flowCall && a.ends[r.at+unwind.FileAddr(off)]
 			continue
 		}
@@ -81,7 +81,7 @@ func (a *analyzer) block(r *region, off, function int, states []state) bool {
 		w.brief = true
 		wrong := w.run(off, s)
 		w.done()
-		if wrong == nothingWrong && !w.broken && w.fits {
+		if wrong == nothingWrong && !w.broken && !w.foreign && w.fits {
 			if s == a.m.entry() {
 				function = unknownOwner // it may as well be another function
 			}

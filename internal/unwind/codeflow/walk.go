@@ -15,6 +15,13 @@ func (a *analyzer) follow(r *region, off int, s state, owner int) {
 		w := walk{a: a, r: r, owner: owner, log: a.log[:0]}
 		wrong := w.run(off, s)
 		a.log = w.log
+		if w.foreign {
+			for _, o := range w.log {
+				r.state[o] = 0
+			}
+			w.done()
+			return
+		}
 		if wrong < 0 {
 			a.stats.Lost += w.lost
 			w.done()
@@ -66,7 +73,7 @@ func (a *analyzer) plausible(r *region, off, depth int) trialResult {
 	for range maxCuts {
 		w := a.newTrial(r, &ends)
 		wrong := w.run(off, a.m.entry())
-		if wrong == nothingWrong && !w.broken {
+		if wrong == nothingWrong && !w.broken && !w.foreign {
 			if result = trialEndless; w.returned {
 				result = trialFunction
 			}
@@ -113,6 +120,7 @@ type walk struct {
 	chain    []callEnd // calls that were passed
 	returned bool      // some way came to its end as it should
 	broken   bool      // some way came to what is no instruction
+	foreign  bool      // some way leaves as no function does whose return address is on the stack
 	lost     int       // instructions behind which the stack pointer was not known
 	// brief: the first way that fits is enough: to a return with a caller's stack, or to what was followed before.
 	brief bool
@@ -189,6 +197,7 @@ func (w *walk) run(off int, s state) (wrong int) {
 				w.lost++
 				break
 			}
+			w.foreign = w.foreign || f == flowForeign
 			if w.isWrong(p.s, f, target) {
 				if p.call == noCall {
 					return brokenAtOnce

@@ -129,7 +129,7 @@ func TestWalk(t *testing.T) {
 		{"unmapped caller", code{0x1000: amd64Reg(rsp, 8)}, words{0x8000: 0x5000}, regs(0x1000, map[int]uint64{rsp: 0x8000}),
 			frames(0x1000, 0), unwind.StopNoMapping},
 		{"no caller", code{0x1000: amd64Reg(rsp, 8)}, words{0x8000: 0}, regs(0x1000, map[int]uint64{rsp: 0x8000}),
-			frames(0x1000, 0), unwind.StopNoMapping},
+			frames(0x1000, 0), unwind.StopRoot},
 		{"saved on another stack", code{0x1000: {CFA: unwind.CFAMem, Reg: rsp, Offset: 8, Offset2: 8, RAOffset: -1}, 0x1010: root},
 			words{0x9008: 0x7000, 0x7000: 0x1014}, regs(0x1000, map[int]uint64{rsp: 0x9000}), frames(0x1000, 0, 0x1014, uint64(ret)),
 			unwind.StopRoot},
@@ -190,7 +190,7 @@ func TestARM64(t *testing.T) {
 		{"leaf, signed", code{0x1000: leaf, 0x1010: frame, 0x1020: frame, 0x1030: root},
 			frames(0x1004, 0, 0x1014, uint64(ret), 0x1018, uint64(ret), 0x1028, uint64(ret), 0x1038, uint64(ret)), unwind.StopRoot},
 		{"guess, then by stack pointer", code{0x1000: {}, 0x1010: frame, 0x1020: byFP, 0x1030: frame},
-			frames(0x1004, 0, 0x1018, uint64(gue), 0x1028, uint64(gue), 0x1038, uint64(ret)), unwind.StopNoMapping},
+			frames(0x1004, 0, 0x1018, uint64(gue), 0x1028, uint64(gue), 0x1038, uint64(ret)), unwind.StopRoot},
 		{"link register of a caller", code{0x1000: leaf, 0x1010: leaf}, frames(0x1004, 0, 0x1014, uint64(ret)), unwind.StopNoProgress},
 		{"chain", code{0x1000: chain, 0x1010: byFP, 0x1020: root},
 			frames(0x1004, 0, 0x1018, uint64(ret), 0x1028, uint64(ret)), unwind.StopRoot},
@@ -297,16 +297,18 @@ func (g goroutine) GoSwitch(unwind.Mapping, unwind.Rule, *unwind.Registers) (unw
 	return g.regs, g.isReturn, g.stop, g.ok
 }
 
-// TestReturnToNothing: the state after a walk that a return address of 0 ended tells of it, so that it can be told from code that is
-// in no mapping.
+// TestReturnToNothing: a return address of 0 that a rule has found is above a coroutine's first function.
 func TestReturnToNothing(t *testing.T) {
 	c := code{0x1000: amd64Reg(rsp, 8), 0x1010: amd64Reg(rsp, 8)}
 	var w Walker
 	got, stop := w.Walk(regs(0x1004, map[int]uint64{rsp: 0x8000}), unwind.ArchAMD64,
 		&memory{words: map[unwind.Addr]uint64{0x8000: 0x1014, 0x8008: 0}}, c, nil, 10)
-	if s := w.State(); !slices.Equal(got, frames(0x1004, 0, 0x1014, uint64(ret))) || stop != unwind.StopNoMapping ||
-		s.Regs.PC != 0 || s.Flags != ret {
-		t.Errorf("%v, %v, at %#x with flags %v", got, stop, s.Regs.PC, s.Flags)
+	if !slices.Equal(got, frames(0x1004, 0, 0x1014, uint64(ret))) || stop != unwind.StopRoot {
+		t.Errorf("%v, %v", got, stop)
+	}
+	// A call to address 0 has a caller.
+	if got, stop = w.Walk(regs(0, map[int]uint64{rsp: 0x8000}), unwind.ArchAMD64, &memory{}, c, nil, 10); len(got) > 1 || stop != unwind.StopNoMapping {
+		t.Errorf("pc 0: %v, %v", got, stop)
 	}
 }
 
