@@ -47,9 +47,11 @@ func (e *Engine) heapBytes() uint64 {
 func (e *Engine) keepBudget() {
 	budget := e.cfg.MemoryBytes / 2
 	over := func() bool { return e.heapBytes() > budget }
-	for over() && len(e.symbols.gone) > 0 {
-		e.symbols.dropGone()
-		e.count.Evictions++
+	if have := e.heapBytes(); have > budget { // which takes long to count
+		for least := e.symbols.goneBytes - int(have-budget); len(e.symbols.gone) > 0 && e.symbols.goneBytes > least; {
+			e.symbols.dropGone()
+			e.count.Evictions++
+		}
 	}
 	if over() {
 		e.executables.Evict(e.executables.Bytes() - min(e.executables.Bytes(), e.heapBytes()-budget))

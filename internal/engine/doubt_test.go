@@ -100,6 +100,26 @@ func TestWaitsTooLongForLook(t *testing.T) {
 	}
 }
 
+// TestEvictedWhileLookedAt: the file is the same, but what was made of it has made room for something else.
+func TestEvictedWhileLookedAt(t *testing.T) {
+	e, x, k := newDoubted(t, false)
+	id := x.Identity()
+	e.complete(k) // it waits
+	e.executables.Evict(0)
+	if x.State() != process.Ready {
+		t.Error("what a sample waits for was evicted")
+	}
+	e.executables.Tick()
+	e.executables.Evict(0)
+	if x.State() == process.Ready {
+		t.Error("it was not evicted")
+	}
+	e.opened(x, &loaded{identity: id, same: true, file: openedFile(t)}, nil)
+	if x.Checking() || len(e.withFile) > 1 {
+		t.Errorf("it is being looked at: %v, %d open files", x.Checking(), len(e.withFile))
+	}
+}
+
 // TestReopenedServes: nobody waits for a file that is only opened again to read symbols.
 func TestReopenedServes(t *testing.T) {
 	for _, resumable := range []bool{false, true} {

@@ -121,7 +121,14 @@ func (e *Engine) requestExecutable(x *process.Executable[*executable]) bool {
 	if e.executables.StartOpening(x) || e.executables.StartChecking(x) {
 		e.load(x)
 	}
-	return x.State() == process.Opening || x.Checking() && x.InDoubt()
+	if x.State() == process.Opening {
+		return true
+	}
+	if !x.Checking() || !x.InDoubt() {
+		return false
+	}
+	e.executables.Use(x) // a sample will be in it
+	return true
 }
 
 func (e *Engine) load(x *process.Executable[*executable]) {
@@ -188,8 +195,9 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 // reopened takes the file of an executable that is what it was. It is needed if the one before was closed, and kept if there may be
 // one more open file or something is going to be read of it.
 func (e *Engine) reopened(x *process.Executable[*executable], l *loaded) {
-	wanted := e.executables.TakeWanted(x) || x.Payload.busy() || x.Payload.waits()
-	if !closed(x) || len(e.withFile) >= e.maxFiles && !wanted {
+	wanted := e.executables.TakeWanted(x)
+	// What was evicted meanwhile has no payload: it is read again when it is wanted.
+	if !closed(x) || len(e.withFile) >= e.maxFiles && !wanted && !x.Payload.busy() && !x.Payload.waits() {
 		e.closer.close(deviceOf(x.File.ID), l)
 		return
 	}

@@ -10,6 +10,9 @@ import (
 // goneShare of the memory budget is what names of executables take at most that are no more what they were.
 const goneShare = 1.0 / 32
 
+// goneEntryBytes is about what one of them takes beside its addresses and names.
+const goneEntryBytes = 1024
+
 // goneSymbols is what was found of an executable whose file was rewritten since, or that was forgotten: reports may be about it that
 // are still to come.
 type goneSymbols struct {
@@ -24,8 +27,11 @@ func (e *Engine) forgetSymbols(x *executable, now time.Time) {
 	s, xs := &e.symbols, x.symbols
 	xs.evicted = true
 	s.drop(xs)
-	if xs.lru.Len() == 0 {
-		return // no sample was in it
+	if xs.lru.Len() == 0 { // nothing was found, if any sample was in it
+		for _, m := range x.mappings {
+			delete(s.byMapping, m)
+		}
+		return
 	}
 	xs.gone = &goneSymbols{symbols: xs, mappings: x.mappings, since: now}
 	s.gone = append(s.gone, xs.gone)
@@ -60,7 +66,7 @@ func (xs *executableSymbols) detach() int {
 	if !xs.running && !xs.beginnings.taken() {
 		xs.names, xs.kept = nil, 0
 	}
-	return xs.size() + own.Bytes()
+	return goneEntryBytes + xs.size() + own.Bytes()
 }
 
 // forgetGone forgets names when no report is about them any more.

@@ -94,8 +94,10 @@ func TestGoneSymbolsAreBounded(t *testing.T) {
 	if e.nameOf(l) != "" {
 		t.Error("the oldest is kept")
 	}
-	e.forgetSymbols(&executable{symbols: newExecutableSymbols()}, time.Now())
-	if n := len(e.symbols.gone); n != most {
-		t.Error("one without samples is kept")
+	nothing := &executable{symbols: newExecutableSymbols(), mappings: []*profile.Mapping{{}}}
+	e.symbols.byMapping[nothing.mappings[0]] = nothing.symbols
+	e.forgetSymbols(nothing, time.Now())
+	if n := len(e.symbols.gone); n != most || e.symbols.byMapping[nothing.mappings[0]] != nil {
+		t.Error("one of which nothing was found is kept")
 	}
 }

@@ -110,13 +110,24 @@ func (c *jitCode) said(s *jitAddress, n *jitName) {
 		return
 	}
 	c.lines -= s.bytes()
-	if s.now != nil && s.now != s.first && s.now.used {
-		c.replaced += s.now.bytes()
-	}
-	if s.now = n; s.first == nil || n == nil {
+	now, first := s.now, s.first
+	if s.now = n; first == nil || n == nil {
 		s.first = n
 	}
+	if now != s.first {
+		c.letGo(now)
+	}
+	if first != now && first != s.first {
+		c.letGo(first)
+	}
 	c.lines += s.bytes()
+}
+
+// letGo counts a name that nothing here refers to any more, but samples may.
+func (c *jitCode) letGo(n *jitName) {
+	if n != nil && n.used {
+		c.replaced += n.bytes()
+	}
 }
 
 // jitter is all processes' code outside of files.
@@ -145,8 +156,9 @@ func newJITCode(st *processState) *jitCode {
 	}
 	gone := func(_ unwind.Addr, s *jitAddress) {
 		c.lines -= s.bytes()
-		if s.now != nil && s.now.used {
-			c.replaced += s.now.bytes()
+		c.letGo(s.now)
+		if s.first != s.now {
+			c.letGo(s.first)
 		}
 	}
 	var err error
@@ -208,6 +220,9 @@ func (e *Engine) jitLocation(st *processState, m *process.MappedFile, addr unwin
 	c := st.jit
 	if c == nil {
 		c = newJITCode(st)
+		if st.p != nil && st.p.State() == process.Removed { // of a sample that waited: nothing else will tell of its end
+			c.st, c.gone = nil, time.Now()
+		}
 		st.jit = c
 		e.jit.account(c)
 	}

@@ -157,6 +157,44 @@ func TestJITCodeOfItsTime(t *testing.T) {
 	}
 }
 
+// TestJITNamesTakenBack: what a process says and takes back counts as long as samples have it.
+func TestJITNamesTakenBack(t *testing.T) {
+	const a = 0x1000
+	s := newSaying()
+	s.sample(a)
+	s.says(a, "one")
+	l := s.sample(a)
+	one := s.st.jit.lines
+	s.says(a, "")
+	if got := s.named(l); got != "one v8js" || s.jit.replaced != one || s.st.jit.lines != 0 {
+		t.Errorf("%q, %d bytes replaced of %d, %d left", got, s.jit.replaced, one, s.st.jit.lines)
+	}
+	s.says(a, "one")
+	s.sample(a)
+	s.says(a, "two")
+	s.says(a, "")
+	if s.jit.replaced != 2*one {
+		t.Errorf("%d bytes, want %d", s.jit.replaced, 2*one)
+	}
+}
+
+// TestJITCodeOfLateSample: a sample may have waited while its process left the table; what is kept for it is not kept for ever.
+func TestJITCodeOfLateSample(t *testing.T) {
+	files := process.NewExecutables[*executable](process.ExecutablesOptions{})
+	table := process.NewTable(files, process.Options{})
+	s := newSaying()
+	s.st.p = table.SampleArrived(7, 12, 5, 1)
+	table.Shrink(0)
+	if s.st.p.State() != process.Removed {
+		t.Fatalf("the process is %v", s.st.p.State())
+	}
+	s.sample(0x1000)
+	s.forgetGoneJIT(time.Now().Add(time.Hour))
+	if s.jit.bytes != 0 || len(s.jit.byMapping) != 0 {
+		t.Errorf("%d bytes and %d mappings are kept for ever", s.jit.bytes, len(s.jit.byMapping))
+	}
+}
+
 // TestJITCodeOfTheDead: a report may be made long after a process is gone. What it said is kept until then, as far as there is memory.
 func TestJITCodeOfTheDead(t *testing.T) {
 	const a = 0x1000

@@ -86,6 +86,7 @@ func (e *Engine) listFunctions(w wanting) {
 				}
 				xs.account()
 				e.setBytes(w)
+				e.keepGone(xs)
 				e.count.SymbolErrors++
 				e.log.Debug("listing functions", zapFile(w.x), zapError(err))
 				return

@@ -203,6 +203,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 					xs.lru.Remove(a)
 				}
 				e.symbols.drop(xs)
+				e.keepGone(xs)
 				e.log.Debug("reading symbols", zapFile(w.x), zapError(err))
 				return
 			}
