@@ -22,7 +22,7 @@ func TestGenerated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stepper{t: t, show: 5}
-			path := build(t, "gcc", "generated.c", slices.Concat(args, []string{"-Wall", "-Werror"})...)
+			path := build(t, "gcc", "generated.c", slices.Concat(args, []string{"-no-pie", "-Wall", "-Werror"})...)
 			s.run(path, path, 2**stepTime)
 			if s.skipped < 1000 || s.guessed*100 < s.skipped*99 {
 				t.Errorf("%d of %d guesses are right", s.guessed, s.skipped)
