@@ -54,6 +54,34 @@ func TestHeldMappingsCount(t *testing.T) {
 	}
 }
 
+// TestHeldWhileMapsAreRead: a sample waits for mappings to be read since its process is suspected to have more. What was known when it
+// was taken still tells where it was, however late the read comes, unless events were lost.
+func TestHeldWhileMapsAreRead(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		s := newSwapped()
+		s.maps(20, shared&^0xfff, 2)
+		s.table.Suspect(s.st.p)
+		s.table.ReadStarted(s.st.p)
+		if lost {
+			s.table.Lost()
+		}
+		k := s.sample(30, shared)
+		if s.complete(k) {
+			t.Fatal("it does not wait")
+		}
+		s.held.add(s.Engine, k)
+		s.maps(40, shared&^0xfff, 3)
+		s.table.SetMaps(s.st.p, nil, 35, 0)
+		want := uint64(2)
+		if lost {
+			want = 3
+		}
+		if m, ok := s.held.stacks[0].find(shared); !ok || m.File.ID.Inode != want {
+			t.Errorf("lost %v: it was in %v, want file %d", lost, m, want)
+		}
+	}
+}
+
 // TestToldCounts: what BPF was told counts once the process has other mappings, and is forgotten after a while.
 func TestToldCounts(t *testing.T) {
 	s := newSwapped()

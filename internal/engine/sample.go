@@ -115,7 +115,9 @@ func (e *Engine) comm(b []byte) string {
 func (e *Engine) complete(k *stack) bool {
 	for k.resumable {
 		if !e.mapsReady(k.state) {
-			k.mappings = nil // what is read now knows better
+			if k.state.p.Missed() {
+				k.mappings = nil // what is read now knows better
+			}
 			return k.waitsFor(k.state.p)
 		}
 		needs := e.walkOn(k)

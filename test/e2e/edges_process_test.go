@@ -218,9 +218,8 @@ func judgeSwaps(t *testing.T, r ended, samples analysis.Samples) {
 	atLeast(t, "stacks with the true chain of calls", report.Chains, report.Covered, 0.995)
 	for caller, other := range map[string]string{"call_left": "libswap1.so", "call_right": "libswap0.so"} {
 		wrong := inFunction(samples, caller).Where(func(s analysis.Sample) bool { return hasMapping(s, other) })
-		// 3 of 12,659 were seen once, in one run of seventeen; why is not known.
-		if n := wrong.Count(); n*1000 > report.Samples {
-			t.Errorf("%d of %d samples below %s are said to be in %s", n, report.Samples, caller, other)
+		if n := wrong.Count(); n > 0 {
+			t.Errorf("%d samples below %s are said to be in %s", n, caller, other)
 		}
 	}
 	t.Log(r.report)
