@@ -139,7 +139,7 @@ type unnamedAddress struct {
 
 // missed notes such an address. What it was in before, it may not be in any more.
 func (e *Engine) missed(addr uint64) {
-	if u, known := e.kernelUnnamed[addr]; known && u.object == nil || !known && len(e.kernelUnnamed) >= maxMissedPages {
+	if u, known := e.kernelUnnamed[addr]; known && u.object == nil || !known && len(e.kernelUnnamed) >= maxMissed {
 		return
 	}
 	e.kernelUnnamed[addr] = &unnamedAddress{since: time.Now()}

@@ -436,14 +436,14 @@ func TestKernelPace(t *testing.T) {
 	e := k.e
 	e.programs.New() // what others have loaded
 	read := e.kernelRead
-	for i := range uint64(2 * maxMissedPages) {
+	for i := range uint64(2 * maxMissed) {
 		e.kernelLocation(0xffffffffa0000000 + i*0x1000)
 		if i%512 == 0 {
 			e.followKernel(read)
 		}
 	}
 	e.kernelChanged = false // another test may have loaded a BPF program
-	if len(e.kernelMissed) != maxMissedPages || e.kernelReading || !e.kernelRead.Equal(read) {
+	if len(e.kernelMissed) != maxMissed || e.kernelReading || !e.kernelRead.Equal(read) {
 		t.Errorf("%d pages, reading %v", len(e.kernelMissed), e.kernelReading)
 	}
 	e.refreshKernelSymbols(read.Add(kernelReload / 2))

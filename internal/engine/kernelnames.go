@@ -324,8 +324,8 @@ func (l *loadedModules) changed() bool {
 // bpfModule is what /proc/kallsyms has BPF programs in: Linux 6.12, kernel/kallsyms.c, get_ksym_bpf.
 const bpfModule = "bpf"
 
-// maxMissedPages bounds what is remembered of addresses without symbols.
-const maxMissedPages = 4096
+// maxMissed bounds how many addresses without symbols are remembered, and how many pages with such.
+const maxMissed = 4096
 
 // kernelLocation is where a kernel frame lies.
 func (e *Engine) kernelLocation(addr uint64) profile.Location {
@@ -340,7 +340,7 @@ func (e *Engine) kernelLocation(addr uint64) profile.Location {
 		e.missed(addr)
 		e.knowsPrograms()
 		page := addr / uint64(pageSize)
-		if _, known := e.kernelMissed[page]; !known && len(e.kernelMissed) < maxMissedPages {
+		if _, known := e.kernelMissed[page]; !known && len(e.kernelMissed) < maxMissed {
 			e.kernelMissed[page] = struct{}{}
 			e.kernelNew = true
 		}

@@ -1,11 +1,7 @@
 package e2e
 
 import (
-	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,11 +61,11 @@ func BenchmarkAtRest(b *testing.B) {
 		for i, ids := range [][]string{nil, {"hostprofiles"}} {
 			c := benchCollector(b, ids...)
 			time.Sleep(restFor)
-			kib, err := residentKiB(c.Cmd.Process.Pid)
+			size, _, err := workloads.Memory(c.Cmd.Process.Pid)
 			if err != nil {
 				b.Fatal(err)
 			}
-			sizes[i] += kib
+			sizes[i] += size
 			if _, err := c.Terminate(); err != nil {
 				b.Fatal(err)
 			}
@@ -91,17 +87,4 @@ func benchCollector(b *testing.B, ids ...string) *harness.Collector {
 	}
 	b.Cleanup(c.Kill)
 	return c
-}
-
-func residentKiB(pid int) (int, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if size, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(size), "kB")))
-		}
-	}
-	return 0, fmt.Errorf("process %d has no resident memory", pid)
 }

@@ -90,12 +90,12 @@ func (fs *FS) openLink(pid uint32, start, end unwind.Addr, m process.MmapInfo) (
 		return nil, fmt.Errorf("following %s: %w", link, err)
 	}
 	defer unix.Close(fd)
-	return fs.reopen(fd, link, m, func(st *unix.Stat_t) bool {
+	return fs.reopen(fd, link, m, func() bool {
 		// The file that is mapped there cannot fail to be the mapped one, unless the address was mapped anew: then it
-		// has another name. (Its inode number may differ from the kernel's idea of it, see matches.) What is asked is the
-		// name of what was opened: the link may lead elsewhere by now, where a process maps files in turns.
+		// has another name. What is asked is the name of what was opened: the link may lead elsewhere by now, where a
+		// process maps files in turns.
 		name, err := os.Readlink(fs.openedPath(fd))
-		return err == nil && process.Undeleted(name) == process.Undeleted(m.Path) && !decidesByInode(fd, st, m.File)
+		return err == nil && process.Undeleted(name) == process.Undeleted(m.Path)
 	})
 }
 
@@ -159,14 +159,14 @@ func (fs *FS) openAt(dir int, path string, m process.MmapInfo) (*os.File, error)
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return fs.reopen(fd, path, m, func(*unix.Stat_t) bool { return false })
+	return fs.reopen(fd, path, m, func() bool { return false })
 }
 
 // reopen opens for reading what fd refers to, if that is the regular file that m is of. sure is asked if the inode does
 // not tell. Another generation of the inode is another file in any case.
-func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func(*unix.Stat_t) bool) (*os.File, error) {
+func (fs *FS) reopen(fd int, name string, m process.MmapInfo, sure func() bool) (*os.File, error) {
 	f, err := fs.openRegular(fd, m.Path, func(st *unix.Stat_t) error {
-		if !matches(fd, st, m.File) && !sure(st) {
+		if same, certain := matches(fd, st, m.File); !same && (certain || !sure()) {
 			return fmt.Errorf("%w: %q is inode %d of device %d:%d", errOther, name, st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
 		}
 		return nil
@@ -233,8 +233,9 @@ var strangeDevices = [...]int64{
 	0xca451a4e, // bcachefs: likewise
 }
 
-// matches tells whether an opened file is the one that the kernel says is mapped. Normally device and inode number have
-// to be equal. On overlayfs and btrfs the device may differ:
+// matches tells whether an opened file is the one that the kernel says is mapped, and whether that is certain. Normally
+// device and inode number have to be equal, and on one device another number is another file. On overlayfs and btrfs the
+// device may differ, and the number tells nothing for certain:
 //
 //   - btrfs shows a device per subvolume in stat, but the file system's in maps. The inode number is the same.
 //   - overlayfs maps the file of the layer below. Before Linux 6.8 maps show that file's device and inode number, since
@@ -242,31 +243,17 @@ var strangeDevices = [...]int64{
 //     either case, with xino in the upper bits which layer it is (Documentation/filesystems/overlayfs.rst).
 //
 // There the inode number alone decides. A wrong file would need the same path and the same number.
-func matches(fd int, st *unix.Stat_t, id process.FileID) bool {
+func matches(fd int, st *unix.Stat_t, id process.FileID) (same, certain bool) {
 	if id.Inode == 0 {
-		return false // the kernel did not say
+		return false, false // the kernel did not say
 	}
-	if sameDevice(st, id) {
-		return st.Ino == id.Inode
+	strange := isOn(fd, strangeDevices[:])
+	if unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor {
+		return st.Ino == id.Inode, !strange
 	}
 	const xinoMask = 1<<48 - 1
-	if st.Ino != id.Inode && st.Ino&xinoMask != id.Inode {
-		return false
-	}
-	return onStrangeDevice(fd)
+	return strange && (st.Ino == id.Inode || st.Ino&xinoMask == id.Inode), false
 }
-
-// decidesByInode tells whether the inode number has the last word on an opened file: on the same device, unless that is
-// a strange one, the file is another one if it has another number.
-func decidesByInode(fd int, st *unix.Stat_t, id process.FileID) bool {
-	return id.Inode != 0 && sameDevice(st, id) && !onStrangeDevice(fd)
-}
-
-func sameDevice(st *unix.Stat_t, id process.FileID) bool {
-	return unix.Major(st.Dev) == id.Major && unix.Minor(st.Dev) == id.Minor
-}
-
-func onStrangeDevice(fd int) bool { return isOn(fd, strangeDevices[:]) }
 
 // isOn tells whether an opened file lies on a file system of one of these types.
 func isOn(fd int, types []int64) bool {

@@ -119,10 +119,10 @@ type frame struct {
 }
 
 func (w *Walker) find(pc unwind.Addr, flags unwind.FrameFlags) (Code, unwind.StopReason, bool) {
-	if pc == 0 && flags&(unwind.FrameReturn|unwind.FrameGuessed) == unwind.FrameReturn {
-		return Code{}, unwind.StopRoot, false // as bpf/unwind/native.h has it
-	}
-	if pc == 0 {
+	if pc == 0 { // as bpf/unwind/native.h has it
+		if flags&(unwind.FrameReturn|unwind.FrameGuessed) == unwind.FrameReturn {
+			return Code{}, unwind.StopRoot, false
+		}
 		return Code{}, unwind.StopNoMapping, false
 	}
 	return w.lookup.Find(unwind.LookupAddr(pc, flags&unwind.FrameReturn != 0))

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,23 +76,9 @@ func startCollector(t *testing.T, s symbolization, frequency int) *collector {
 // usage reads what it has used so far.
 func (c *collector) usage(t *testing.T) (u usage) {
 	t.Helper()
-	dir := fmt.Sprintf("/proc/%d/", c.cmd.Process.Pid)
-	status, err := os.ReadFile(dir + "status")
-	if err != nil {
+	var err error
+	if u.size, u.peak, err = workloads.Memory(c.cmd.Process.Pid); err != nil {
 		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) < 2:
-		case fields[0] == "VmHWM:":
-			u.peak, err = strconv.Atoi(fields[1])
-		case fields[0] == "VmRSS:":
-			u.size, err = strconv.Atoi(fields[1])
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	// The process's clock, see clock_getcpuclockid(3): the times in stat are rounded to ticks.
 	var now unix.Timespec

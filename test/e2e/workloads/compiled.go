@@ -16,7 +16,8 @@ type CompiledProgram struct {
 func Compiled() []CompiledProgram {
 	var all []CompiledProgram
 	for _, list := range [][]CompiledProgram{
-		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(), gccgoPrograms(), pascalPrograms(), haskellPrograms(),
+		dPrograms(), adaPrograms(), ocamlPrograms(), nimPrograms(), valaPrograms(), crystalPrograms(), fortranPrograms(),
+		gccgoPrograms(), pascalPrograms(), haskellPrograms(),
 	} {
 		all = append(all, list...)
 	}
@@ -183,9 +184,7 @@ func gccgoPrograms() []CompiledProgram {
 
 func pascalPrograms() []CompiledProgram {
 	const unit = "P$THREEWAY"
-	under := func(names ...string) []string {
-		return append(chain("main", "~"+unit+"_$$_ROUNDS"), names...)
-	}
+	main := chain("main", "~"+unit+"_$$_ROUNDS")
 	program := func(name, flags, root string) CompiledProgram {
 		return CompiledProgram{
 			Language: "Pascal", Compiler: "FPC",
@@ -196,9 +195,9 @@ func pascalPrograms() []CompiledProgram {
 				Name: name, Roots: []string{root}, AboveChain: 5,
 				steps: []step{words("fpc -O2 -Xs- " + flags + " -FE{out} -o{name} {src}/pascal/threeway.pas")},
 				Truth: threeWay(
-					under("~"+unit+"$_$TLEVEL$1$", "~"+unit+"_$$_HOTSIXTY"),
-					under("~"+unit+"$_$TTHIRTY_$__$$_BURN", "~$$_INNER", "~"+unit+"_$$_HOTTHIRTY"),
-					under("~"+unit+"_$$_TEN", "~"+unit+"_$$_HOTTEN")),
+					under(main, "~"+unit+"$_$TLEVEL$1$", "~"+unit+"_$$_HOTSIXTY"),
+					under(main, "~"+unit+"$_$TTHIRTY_$__$$_BURN", "~$$_INNER", "~"+unit+"_$$_HOTTHIRTY"),
+					under(main, "~"+unit+"_$$_TEN", "~"+unit+"_$$_HOTTEN")),
 			},
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -99,4 +100,21 @@ func (r *Running) Stop() time.Duration {
 		return 0
 	}
 	return r.Cmd.ProcessState.UserTime() + r.Cmd.ProcessState.SystemTime()
+}
+
+// Memory returns the resident memory of a process in KiB: now, and the most ever.
+func Memory(pid int) (size, peak int, err error) {
+	path := fmt.Sprintf("/proc/%d/status", pid)
+	status, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading resident memory: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &size)
+		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	if size == 0 || peak == 0 {
+		return 0, 0, fmt.Errorf("%s tells of no resident memory", path)
+	}
+	return size, peak, nil
 }
