@@ -28,9 +28,7 @@ func (e *Engine) forgetSymbols(x *executable, now time.Time) {
 	xs.evicted = true
 	s.drop(xs)
 	if xs.lru.Len() == 0 { // nothing was found, if any sample was in it
-		for _, m := range x.mappings {
-			delete(s.byMapping, m)
-		}
+		s.unresolve(x.mappings)
 		return
 	}
 	xs.gone = &goneSymbols{symbols: xs, mappings: x.mappings, since: now}
@@ -81,10 +79,15 @@ func (s *symbolizer) dropGone() {
 	g := s.gone[0]
 	s.gone[0] = nil
 	s.gone = s.gone[1:]
-	for _, m := range g.mappings {
-		delete(s.byMapping, m)
-	}
+	s.unresolve(g.mappings)
 	s.goneBytes -= g.bytes
 	g.symbols.gone = nil
 	g.symbols.lru.Purge()
+}
+
+// unresolve has nothing found any more for mappings.
+func (s *symbolizer) unresolve(mappings []*profile.Mapping) {
+	for _, m := range mappings {
+		delete(s.byMapping, m)
+	}
 }

@@ -137,16 +137,16 @@ type unnamedAddress struct {
 	since  time.Time
 }
 
-// missed notes such an address. What it was in before, it may not be in any more.
-func (e *Engine) missed(addr uint64) {
+// noteUnnamed notes such an address. What it was in before, it may not be in any more.
+func (e *Engine) noteUnnamed(addr uint64) {
 	if u, known := e.kernelUnnamed[addr]; known && u.object == nil || !known && len(e.kernelUnnamed) >= maxMissed {
 		return
 	}
 	e.kernelUnnamed[addr] = &unnamedAddress{since: time.Now()}
 }
 
-// nameMissed names such addresses now that symbols were read: by the time of the report their module may be gone.
-func (e *Engine) nameMissed() {
+// nameUnnamed names such addresses now that symbols were read: by the time of the report their module may be gone.
+func (e *Engine) nameUnnamed() {
 	for addr, u := range e.kernelUnnamed {
 		if module, ok := e.kallsyms.Module(addr); ok && u.object == nil && !(module == bpfModule && e.programsStale) {
 			u.object = e.kernelObject(module)

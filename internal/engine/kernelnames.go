@@ -147,7 +147,7 @@ func (e *Engine) readKernelSymbols() {
 			e.kernelIs(r.info, now)
 			e.programsStale = e.programsLater
 			clear(e.kernelMissed)
-			e.nameMissed()
+			e.nameUnnamed()
 			if old == nil {
 				e.giver.made(kernelGarbage)
 			}
@@ -337,7 +337,7 @@ func (e *Engine) kernelLocation(addr uint64) profile.Location {
 	module, ok := e.kallsyms.Module(addr)
 	if !ok {
 		e.kernelMisses = true
-		e.missed(addr)
+		e.noteUnnamed(addr)
 		e.knowsPrograms()
 		page := addr / uint64(pageSize)
 		if _, known := e.kernelMissed[page]; !known && len(e.kernelMissed) < maxMissed {

@@ -115,7 +115,7 @@ func (e *Engine) comm(b []byte) string {
 func (e *Engine) complete(k *stack) bool {
 	for k.resumable {
 		if !e.mapsReady(k.state) {
-			if k.state.p.Missed() {
+			if k.state.p.LostEvents() {
 				k.mappings = nil // what is read now knows better
 			}
 			return k.waitsFor(k.state.p)

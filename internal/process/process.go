@@ -142,11 +142,11 @@ func (p *Process) WantsMaps() bool {
 		return false
 	}
 	p.adopt()
-	return p.maps == MapsUnknown || p.suspect || p.Missed()
+	return p.maps == MapsUnknown || p.suspect || p.LostEvents()
 }
 
-// Missed tells whether events were lost since the mappings were known: they may be others.
-func (p *Process) Missed() bool { return p.maps == MapsKnown && p.lostEpoch != p.table.lostEpoch }
+// LostEvents tells whether events were lost since the mappings were known: they may be others.
+func (p *Process) LostEvents() bool { return p.maps == MapsKnown && p.lostEpoch != p.table.lostEpoch }
 
 // contains tells whether the incarnation was the pid's at the time.
 func (p *Process) contains(time uint64) bool {

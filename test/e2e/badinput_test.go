@@ -27,9 +27,9 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// most is how many samples a program that ran for a second has at least: four fifths of what its CPU time makes, since the
+// enough is how many samples a program that ran for a second has at least: four fifths of what its CPU time makes, since the
 // sampling period changes by up to 10 %, and timers miss ticks.
-func most(r ran) int { return int(0.8 * r.cpu.Seconds() * frequency) }
+func enough(r ran) int { return int(0.8 * r.cpu.Seconds() * frequency) }
 
 // survives checks that a session still works, after whatever was done to it: a program of known truth comes out right.
 func survives(t *testing.T, s *harness.Session) {
@@ -42,7 +42,7 @@ func survives(t *testing.T, s *harness.Session) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		report := analysis.Judge(program, s.Samples().PID(ran.pid))
-		if report.Samples >= most(ran) {
+		if report.Samples >= enough(ran) {
 			atLeast(t, "afterwards, true chains of calls", report.Chains, report.Covered, 0.98)
 			show(t, report)
 			return
@@ -335,7 +335,7 @@ func profilesNew(t *testing.T, s *harness.Session) {
 		t.Fatal(ran.err)
 	}
 	samples := func() analysis.Samples { return s.Samples().PID(ran.pid) }
-	within(t, 10*time.Second, "too few samples of a new program were delivered", func() bool { return samples().Count() >= most(ran) })
+	within(t, 10*time.Second, "too few samples of a new program were delivered", func() bool { return samples().Count() >= enough(ran) })
 	report := analysis.Judge(fresh, samples())
 	atLeast(t, "true chains of calls of a new program", report.Chains, report.Covered, 0.98)
 	atLeast(t, "samples of a new program with its path", samples().Where(func(s analysis.Sample) bool { return s.Executable == fresh.Path }).Count(),
