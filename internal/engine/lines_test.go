@@ -105,7 +105,7 @@ func awaitChains(t *testing.T, cfg Config, pid int, good func(chain string) bool
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(40 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	seen := map[string]int{}
 	for n := 0; n < 10; {
 		select {
