@@ -33,6 +33,20 @@ func cases() []want {
 		{"Stub:js-to-wasm:i:i", "Stub:js-to-wasm:i:i", "", 0, "v8js"},
 		{"BytecodeHandler:JumpIfToBooleanFalse.Wide", "BytecodeHandler:JumpIfToBooleanFalse.Wide", "", 0, "v8js"},
 		{"Builtin:CallWithSpread_Baseline", "Builtin:CallWithSpread_Baseline", "", 0, "v8js"},
+		// Node 24.21 (V8 13.6) and 26.10 (V8 14.6) with --perf-basic-prof.
+		{"JS:*'strWork /tmp/jt/w.js:1:17", "strWork", "/tmp/jt/w.js", 1, "v8js"},
+		{"JS:+'strWork /tmp/jt/w.js:1:17", "strWork", "/tmp/jt/w.js", 1, "v8js"},
+		{"JS:*'get sum /tmp/jt/w.js:3:17", "get sum", "/tmp/jt/w.js", 3, "v8js"},
+		{"JS:+'x y /tmp/jt/w.js:4:50", "x y", "/tmp/jt/w.js", 4, "v8js"},
+		{"JS:o*get sum /tmp/jt/w.js:3:17", "get sum", "/tmp/jt/w.js", 3, "v8js"},
+		{"JS:o+strWork /tmp/jt/w.js:1:17", "strWork", "/tmp/jt/w.js", 1, "v8js"},
+		{"JS:o* /tmp/jt/w.js:1:1", "(anonymous)", "/tmp/jt/w.js", 1, "v8js"},
+		{"JS:+''odd' /tmp/jt/w.js:6:22", "'odd'", "/tmp/jt/w.js", 6, "v8js"},
+		{"JS:^'odd' /tmp/jt/w.js:6:22", "'odd'", "/tmp/jt/w.js", 6, "v8js"},
+		{"JS:~'odd' /tmp/jt/w.js:6:22", "'odd'", "/tmp/jt/w.js", 6, "v8js"},
+		{"JS:~o /tmp/jt/w.js:6:22", "o", "/tmp/jt/w.js", 6, "v8js"},
+		{"JS:o /tmp/jt/w.js:6:22", "o", "/tmp/jt/w.js", 6, "v8js"},
+		{"JS:*'", "JS:*'", "", 0, "native"},
 		// Other versions of V8.
 		{"LazyCompile:*fn file.js:12:3", "fn", "file.js", 12, "v8js"},
 		{"LazyCompile:~get value [eval]:1:3", "get value", "[eval]", 1, "v8js"},
@@ -128,6 +142,17 @@ func TestParse(t *testing.T) {
 		}
 		if f != expected || kind != c.kind {
 			t.Errorf("%q\n got %+v %s\nwant %+v %s", c.raw, f, kind, expected, c.kind)
+		}
+	}
+}
+
+// TestTiersOfV8: a function stays one, whichever way it was compiled.
+func TestTiersOfV8(t *testing.T) {
+	for _, sign := range []string{"", "~", "^", "+", "+'", "o+", "o+'", "*", "*'", "o*", "o*'"} {
+		f, kind := Parse("JS:" + sign + "strWork /tmp/w.js:1:17")
+		f.SystemName = ""
+		if want := (unwind.Function{Name: "strWork", File: "/tmp/w.js", StartLine: 1}); f != want || kind != KindV8 {
+			t.Errorf("%q: got %+v %s", sign, f, kind)
 		}
 	}
 }

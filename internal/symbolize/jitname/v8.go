@@ -6,10 +6,11 @@ import "strings"
 const Anonymous = "(anonymous)"
 
 // v8 parses what V8 logs (src/logging/log.cc of V8 11.3): a tag, and for JavaScript a sign that says how it was compiled
-// ("~" bytecode, "^" baseline, "+" and "*" optimized, often nothing for native code), then name, file, line and column:
+// (see unsigned), then name, file, line and column:
 //
 //	LazyCompile:*fn /path/file.js:12:3
 //	JS:~get x node:internal/fs:5:1
+//	JS:*'fn /path/file.js:12:3
 //	Function: /path/file.js:1:1
 //
 // Functions keep neither tag nor sign, so that they stay one however they are compiled. Everything else (Builtin:,
@@ -34,10 +35,7 @@ func v8(raw string) (parsed, bool) {
 	if strings.HasPrefix(rest, ":") {
 		return parsed{}, false // C++: a class JS
 	}
-	signed := rest != "" && strings.IndexByte("~^+*", rest[0]) >= 0
-	if signed {
-		rest = rest[1:]
-	}
+	rest = unsigned(rest)
 	where, _, ok := cutNumber(rest)
 	line := 0
 	if ok {
@@ -54,6 +52,24 @@ func v8(raw string) (parsed, bool) {
 		name = Anonymous
 	}
 	return parsed{name: name, file: file, line: line, kind: KindV8}, true
+}
+
+// unsigned cuts off how a function was compiled: "~" for bytecode, "^" baseline, "+" and "*" optimized, often nothing for native
+// code. V8 13.6 puts a "'" behind the signs of some optimized code, and 14.6 also an "o" before those of what replaced code while it
+// was running; V8's own tools take all of these for the same function (parseState in tools/profile.mjs of both). Behind the other
+// signs a "'" is the name's own.
+func unsigned(s string) string {
+	if s == "" {
+		return s
+	}
+	if s[0] == '~' || s[0] == '^' {
+		return s[1:]
+	}
+	optimized := strings.TrimPrefix(s, "o")
+	if optimized == "" || optimized[0] != '+' && optimized[0] != '*' {
+		return s
+	}
+	return strings.TrimPrefix(optimized[1:], "'")
 }
 
 // splitFile parts "fn /path/file.js". Both may have spaces: where something begins that begins as files do counts, else
