@@ -2,7 +2,9 @@ package flamegraph
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 
 	"github.com/hostprofiles/hostprofiles/exporter/flamegraph/internal/store"
 )
@@ -198,6 +200,30 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // writeError answers with one sentence.
-func writeError(w http.ResponseWriter, status int, sentence string) {
-	writeJSON(w, status, map[string]string{"error": sentence})
+func writeError(w http.ResponseWriter, r *http.Request, status int, sentence string) {
+	if !errorsAsText(r) {
+		writeJSON(w, status, map[string]string{"error": sentence})
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Go-Pprof", "1")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, sentence+"\n") // whoever asked may be gone
+}
+
+// errorsAsText tells whether an error is for `go tool pprof`, which keeps to itself what an answer says that is not text or lacks
+// the header X-Go-Pprof (statusCodeError in internal/driver/fetch.go of github.com/google/pprof). It asks without the header Accept;
+// pages and most programs have that.
+func errorsAsText(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	switch r.URL.Path {
+	case "/pprof":
+		return !strings.Contains(accept, "application/json")
+	case "/profile.pb.gz", "/profile":
+		return accept == ""
+	}
+	return false
 }

@@ -60,8 +60,8 @@ func newAPI(e *flameExporter) (http.Handler, error) {
 		mux.HandleFunc("GET "+path, a.download(fn))
 	}
 	mux.HandleFunc("POST /symbolz", symbolz)
-	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusNotFound, "there is nothing here; docs/live-view.md has what there is")
+	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, r, http.StatusNotFound, "there is nothing here; docs/live-view.md has what there is")
 	})
 	mux.Handle("GET /", page)
 	return sentences(mux), nil
@@ -117,7 +117,7 @@ func (a *api) answer(fn func(*request) error) http.HandlerFunc {
 		out := &reply{header: http.Header{}, status: http.StatusOK}
 		if err := a.ask(out, r, false, fn); err != nil {
 			out = &reply{header: http.Header{}}
-			fail(out, err)
+			fail(out, r, err)
 		}
 		// Whoever reads slowly keeps nobody else waiting, unless many do: what they are sent takes memory.
 		n := int64(out.body.Len())
@@ -142,7 +142,7 @@ func (a *api) download(fn func(*request) error) http.HandlerFunc {
 			return
 		}
 		if err := a.ask(w, r, true, fn); err != nil {
-			fail(w, err)
+			fail(w, r, err)
 		}
 	}
 }
@@ -189,12 +189,12 @@ func (q *request) takeAll(n, own int) error {
 }
 
 // fail answers with an error.
-func fail(w http.ResponseWriter, err error) {
+func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if f, ok := err.(*failure); ok {
 		status = f.status
 	}
-	writeError(w, status, err.Error())
+	writeError(w, r, status, err.Error())
 }
 
 // bad says what is wrong with the parameters, nil if nothing is.

@@ -167,7 +167,7 @@ func (s *testServer) get(t *testing.T, path string, header ...string) (*http.Res
 // json asks for an answer that must be of status.
 func (s *testServer) json(t *testing.T, path string, status int, v any) {
 	t.Helper()
-	res, b := s.get(t, path)
+	res, b := s.get(t, path, "Accept", "*/*") // as browsers and curl ask
 	require.Equal(t, status, res.StatusCode, "%s: %s", path, b)
 	require.Equal(t, "application/json; charset=utf-8", res.Header.Get("Content-Type"))
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -301,7 +301,7 @@ func TestBadRequests(t *testing.T) {
 		"/api/reasons?x=1":                                    400,
 		"/nowhere":                                            404,
 		"/assets/nothing.js":                                  404,
-		"/pprof?from=x":                                       400,
+		"/profile.pb.gz?from=x":                               400,
 		"/folded?type=wall":                                   404,
 		"/profile.speedscope.json?type=wall":                  404,
 	} {
@@ -309,12 +309,12 @@ func TestBadRequests(t *testing.T) {
 		s.json(t, path, status, &e)
 		require.NotEmpty(t, e.Error)
 	}
-	for _, path := range []string{"/api/flamegraph", "/api/table", "/api/heatmap", "/pprof", "/folded", "/profile.otlp.json"} {
+	for _, path := range []string{"/api/flamegraph", "/api/table", "/api/heatmap", "/profile.pb.gz", "/folded", "/profile.otlp.json"} {
 		var e struct{ Error string }
 		empty.json(t, path, 404, &e)
 		require.Equal(t, "there are no profiles of this type yet", e.Error)
 	}
-	for _, path := range []string{"/api/status", "/api/table", "/", "/pprof"} {
+	for _, path := range []string{"/api/status", "/api/table", "/", "/folded"} {
 		res, err := http.Post(s.url+path, "text/plain", strings.NewReader("x"))
 		require.NoError(t, err)
 		var e struct{ Error string }

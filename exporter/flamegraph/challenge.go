@@ -14,7 +14,7 @@ func asksForPassword(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &challenger{w}
 		if _, password, ok := r.BasicAuth(); ok && password == "" {
-			writeError(c, http.StatusUnauthorized, "the password is empty")
+			writeError(c, r, http.StatusUnauthorized, "the password is empty")
 			return
 		}
 		next.ServeHTTP(c, r)

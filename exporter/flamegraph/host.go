@@ -72,13 +72,13 @@ func (g *hostGuard) allows(hostport string) bool {
 
 func (g *hostGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.allows(r.Host) {
-		writeError(w, http.StatusMisdirectedRequest,
+		writeError(w, r, http.StatusMisdirectedRequest,
 			"this server is not known under the name that was asked for; add it to allowed_hosts of the flamegraph exporter if it should be")
 		return
 	}
 	// https://www.w3.org/TR/fetch-metadata/
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" && !g.strangers {
-		writeError(w, http.StatusForbidden, "another site's page has asked for this; set cors of the flamegraph exporter if it should")
+		writeError(w, r, http.StatusForbidden, "another site's page has asked for this; set cors of the flamegraph exporter if it should")
 		return
 	}
 	g.next.ServeHTTP(w, r)

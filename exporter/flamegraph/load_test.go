@@ -224,7 +224,7 @@ func TestNothingHere(t *testing.T) {
 	s.json(t, "/api/table?seconds=0", 400, &answer)
 	_, b := s.get(t, "/api/table?process=nobody")
 	require.NotContains(t, string(b), "null")
-	s.json(t, "/pprof?process=nobody", 404, &answer)
+	s.json(t, "/profile.pb.gz?process=nobody", 404, &answer)
 	require.Contains(t, answer["error"], "in this selection")
 	require.ErrorContains(t, func() error {
 		c := createDefaultConfig().(*Config)

@@ -56,7 +56,7 @@ func parametersOf(r *http.Request) (url.Values, error) {
 func checked(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := parametersOf(r); err != nil {
-			fail(w, err)
+			fail(w, r, err)
 			return
 		}
 		next(w, r)

@@ -2,6 +2,7 @@ package flamegraph
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,14 +65,69 @@ func TestGoToolPprof(t *testing.T) {
 	p := testProfiles() // one function has no name
 	p.Dictionary().LocationTable().At(p.Dictionary().LocationTable().Len() - 1).Lines().RemoveIf(func(pprofile.Line) bool { return true })
 	require.NoError(t, s.consume(t.Context(), p))
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-nodecount=9", s.url+"/pprof?seconds=60")
-	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir(), "HOME="+t.TempDir(), "GOCACHE="+goEnv(t, "GOCACHE"))
-	out, err := cmd.CombinedOutput()
+	out, err := goToolPprof(t, s.url+"/pprof?seconds=60")
 	require.NoError(t, err, "%s", out)
 	for name, share := range map[string]string{"parse": "40.00%", "write": "20.00%"} {
-		line := regexp.MustCompile(`(?m)^.*` + name + `.*$`).FindString(string(out))
+		line := regexp.MustCompile(`(?m)^.*` + name + `.*$`).FindString(out)
 		require.Contains(t, line, share, "%s", out)
 	}
+}
+
+// TestErrorsOfPprof: whoever asks for a profile as `go tool pprof` and curl do reads why there is none; the page and programs that
+// take JSON get that.
+func TestErrorsOfPprof(t *testing.T) {
+	s := withProfiles(t, nil)
+	const nobody = "there are no samples in this selection"
+	for _, tt := range []struct {
+		path, accept, sentence string
+		status                 int
+		text                   bool
+	}{
+		{"/pprof?process=nobody", "", nobody, 404, true},
+		{"/pprof?process=nobody", "*/*", nobody, 404, true}, // curl
+		{"/pprof?process=nobody", "application/json, */*", nobody, 404, false},
+		{"/pprof?from=x", "", `from is "x"; it must be a number from 0 to 253402300799000`, 400, true},
+		{"/pprof?proces=nobody", "", `there is no parameter "proces"; docs/live-view.md has those there are`, 400, true},
+		{"/profile.pb.gz?process=nobody", "", nobody, 404, true},
+		{"/profile.pb.gz?process=nobody", "*/*", nobody, 404, false}, // the page
+		{"/profile?process=nobody", "", nobody, 404, true},
+		{"/profile?type=wall", "application/json", "there are no profiles of this type yet", 404, false},
+		{"/folded?type=wall", "", "there are no profiles of this type yet", 404, false},
+	} {
+		header := []string{"Accept", tt.accept}
+		if tt.accept == "" {
+			header = nil
+		}
+		res, b := s.get(t, tt.path, header...)
+		require.Equal(t, tt.status, res.StatusCode, "%v", tt)
+		if tt.text {
+			require.Equal(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"), "%v", tt)
+			require.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
+			require.Equal(t, tt.sentence+"\n", string(b), "%v", tt)
+			continue
+		}
+		var e struct{ Error string }
+		require.NoError(t, json.Unmarshal(b, &e), "%v: %s", tt, b)
+		require.Equal(t, tt.sentence, e.Error, "%v", tt)
+		require.Empty(t, res.Header.Get("X-Go-Pprof"))
+	}
+	res, b := s.get(t, "/pprof", "Host", "attacker.example")
+	require.Equal(t, 421, res.StatusCode)
+	require.Equal(t, "1", res.Header.Get("X-Go-Pprof"))
+	require.Contains(t, string(b), "add it to allowed_hosts")
+	for _, path := range []string{"/pprof", "/profile.pb.gz"} {
+		out, err := goToolPprof(t, s.url+path+"?process=nobody")
+		require.Error(t, err)
+		require.Contains(t, out, "404 Not Found - "+nobody)
+	}
+}
+
+// goToolPprof returns what the tool prints of the profile at an address.
+func goToolPprof(t *testing.T, url string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-nodecount=9", url)
+	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir(), "HOME="+t.TempDir(), "GOCACHE="+goEnv(t, "GOCACHE"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 func goEnv(t *testing.T, name string) string {

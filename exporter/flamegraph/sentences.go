@@ -6,7 +6,7 @@ import "net/http"
 func sentences(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern == "" || pattern == "GET /" {
-			w = &errorWriter{ResponseWriter: w}
+			w = &errorWriter{ResponseWriter: w, r: r}
 		}
 		mux.ServeHTTP(w, r)
 	})
@@ -15,6 +15,7 @@ func sentences(mux *http.ServeMux) http.Handler {
 // errorWriter replaces the text of those answers.
 type errorWriter struct {
 	http.ResponseWriter
+	r        *http.Request
 	replaced bool
 }
 
@@ -34,7 +35,7 @@ func (w *errorWriter) WriteHeader(status int) {
 		return
 	}
 	w.replaced = true
-	writeError(w.ResponseWriter, status, sentence)
+	writeError(w.ResponseWriter, w.r, status, sentence)
 }
 
 // Write implements http.ResponseWriter.
