@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -55,7 +56,7 @@ func main() {
 // parse reads the command line, and says on out what is wrong with it.
 func parse(args []string, out io.Writer) (settings, error) {
 	var s settings
-	var process, thread string
+	var process, pid, thread string
 	fs := flag.NewFlagSet("hostprofiles-top", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.StringVar(&s.url, "url", "http://127.0.0.1:4041", "`address` of the flamegraph exporter")
@@ -65,6 +66,14 @@ func parse(args []string, out io.Writer) (settings, error) {
 	fs.StringVar(&s.request.Order, "sort", "self", "`order` of functions: "+strings.Join(view.Orders(), ", "))
 	fs.StringVar(&s.request.Search, "search", "", "functions: part of a name, file or library, or /re/")
 	fs.StringVar(&process, "process", "", "only the process of this executable's `name`")
+	fs.Func("pid", "only the process of this `number`", func(text string) error {
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || n == 0 {
+			return errors.New("it must be a number from 1")
+		}
+		pid = strconv.FormatUint(n, 10)
+		return nil
+	})
 	fs.StringVar(&thread, "thread", "", "only threads of this `name`")
 	fs.BoolVar(&s.request.Compare, "compare", false, "compare with the window before")
 	fs.BoolVar(&s.once, "once", false, "print one table and end")
@@ -73,7 +82,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if err := fs.Parse(args); err != nil {
 		return s, err
 	}
-	for _, f := range []api.Filter{{Key: live.KeyProcess, Value: process}, {Key: live.KeyThread, Value: thread}} {
+	for _, f := range []api.Filter{{Key: live.KeyProcess, Value: process}, {Key: live.KeyPID, Value: pid}, {Key: live.KeyThread, Value: thread}} {
 		if f.Value != "" {
 			s.request.Filters = append(s.request.Filters, f)
 		}

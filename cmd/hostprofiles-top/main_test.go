@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,19 @@ func TestCommandLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, live.Request{Window: 5 * time.Minute, Order: "diff", Compare: true, Search: "x",
 		Filters: []api.Filter{{Key: "process.executable.name", Value: "web"}, {Key: "thread.name", Value: "io"}}}, s.request)
+}
+
+func TestPID(t *testing.T) {
+	s, err := parse([]string{"-process", "web", "-pid", "04711", "-thread", "io"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []api.Filter{{Key: "process.executable.name", Value: "web"}, {Key: "process.pid", Value: "4711"}, {Key: "thread.name", Value: "io"}},
+		s.request.Filters)
+	for _, wrong := range []string{"", "web", "0", "-1", "12 13", "1e3", "99999999999\x1b"} { // $(pidof web) may be none or several
+		var said strings.Builder
+		_, err := parse([]string{"-pid", wrong}, &said)
+		require.ErrorContains(t, err, "-pid: it must be a number", "%q", wrong)
+		require.NotContains(t, said.String(), "\x1b")
+	}
 }
 
 func TestLocale(t *testing.T) {

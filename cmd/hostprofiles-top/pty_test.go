@@ -356,6 +356,10 @@ func TestPrinted(t *testing.T) {
 	require.Zero(t, code)
 	require.NotContains(t, out, "parse_request")
 	require.Contains(t, out, "DIFF")
+	out, errs, code = run("-once", "-url", url, "-pid", "102")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "  300 samples")
+	require.NotContains(t, out, "ksys_write", "of another process of the name")
 
 	_, errs, code = run("-once", "-url", "127.0.0.1:1")
 	require.Equal(t, 1, code)
@@ -376,6 +380,7 @@ func TestPrinted(t *testing.T) {
 		{[]string{"-process", "typo", "-thread", "x\x1b", "-search", "nonsense"}, "no samples of process typo in the last 1 min\n" +
 			"hostprofiles-top: nothing is selected: there are no samples of thread x? in the last 1 min\n" +
 			"hostprofiles-top: nothing is selected: no function in the last 1 min matches nonsense\n"},
+		{[]string{"-process", "db", "-pid", "4"}, "nothing is selected: there are no samples of pid 4 in the last 1 min\n"},
 		{[]string{"-process", "web", "-thread", "typo"}, "no samples of thread typo in the last 1 min\n"},
 		{[]string{"-process", "web", "-search", "typo"}, "no function in the last 1 min matches typo\n"},
 		{[]string{"-process", "web", "-thread", "db-io", "-search", "parse"}, "samples of each, but none of all at once: process web, thread db-io, function parse\n"},
@@ -386,7 +391,7 @@ func TestPrinted(t *testing.T) {
 		require.Empty(t, out)
 		require.Contains(t, errs, c.want)
 	}
-	for _, wrong := range [][]string{{"-window", "7s"}, {"-sort", "x"}, {"-interval", "1ns"}, {"-rows", "0"}, {"extra\x1b[2J"}, {"-nonsense"}, {"-timeout", "0s"}} {
+	for _, wrong := range [][]string{{"-window", "7s"}, {"-sort", "x"}, {"-interval", "1ns"}, {"-rows", "0"}, {"extra\x1b[2J"}, {"-nonsense"}, {"-timeout", "0s"}, {"-pid", "web"}} {
 		_, errs, code = run(wrong...)
 		require.Equal(t, 2, code, "%q", wrong)
 		require.NotEmpty(t, errs)
