@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.opentelemetry.io/otel/attribute"
@@ -153,6 +155,45 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 	f.shutdown(t)
 	_, err := f.tel.GetMetric("otelcol_receiver_hostprofiles_samples_taken")
 	require.Error(t, err, "nothing is observed after Shutdown")
+}
+
+// TestValuesOfAttributes: what the documentation lists as an attribute's values are those that there are.
+func TestValuesOfAttributes(t *testing.T) {
+	conf, err := confmaptest.LoadConf("metadata.yaml")
+	require.NoError(t, err)
+	var documented struct {
+		Attributes map[string]struct {
+			Name string   `mapstructure:"name_override"`
+			Enum []string `mapstructure:"enum"`
+		} `mapstructure:"attributes"`
+		Telemetry struct {
+			Metrics map[string]struct {
+				Attributes []string `mapstructure:"attributes"`
+			} `mapstructure:"metrics"`
+		} `mapstructure:"telemetry"`
+	}
+	require.NoError(t, conf.Unmarshal(&documented, confmap.WithIgnoreUnused()))
+	f := newFixture(t, consumertest.NewNop(), creating(&fakeEngine{stats: everyField(t)}))
+	f.start(t)
+	compared := []string{}
+	for metric, m := range documented.Telemetry.Metrics {
+		for _, key := range m.Attributes {
+			a := documented.Attributes[key]
+			if a.Enum == nil {
+				continue
+			}
+			values := []string{}
+			for point := range f.points(t, "otelcol_"+metric) {
+				v, ok := point.Value(attribute.Key(a.Name))
+				require.True(t, ok, "%s has no %s", metric, a.Name)
+				values = append(values, v.AsString())
+			}
+			require.ElementsMatch(t, a.Enum, values, "%s of %s", a.Name, metric)
+			compared = append(compared, metric)
+		}
+	}
+	require.Contains(t, compared, "receiver_hostprofiles_debug_info")
+	f.shutdown(t)
 }
 
 func TestMetricsWithoutAnEngine(t *testing.T) {

@@ -49,7 +49,7 @@ var ErrNotFound = errors.New("no debug information found")
 // Source is how a file was found.
 type Source uint8
 
-// The sources, in the order in which they are tried; SourceAltLink is of supplementary files only.
+// The sources, in the order in which they are tried.
 const (
 	SourceNone Source = iota
 	SourceFile
@@ -57,16 +57,17 @@ const (
 	SourceDebugLink
 	SourceDebugData
 	SourceDebuginfod
-	SourceAltLink
 
-	Sources // how many there are
+	Sources // how many there are, of all but supplementary files
+
+	SourceAltLink = Sources // of supplementary files only
 )
 
-var sourceNames = [Sources]string{"none", "file", "build_id", "debuglink", "debugdata", "debuginfod", "altlink"}
+var sourceNames = [Sources + 1]string{"none", "file", "build_id", "debuglink", "debugdata", "debuginfod", "altlink"}
 
 // String returns the source in one word.
 func (s Source) String() string {
-	if s < Sources {
+	if int(s) < len(sourceNames) {
 		return sourceNames[s]
 	}
 	return "unknown"
