@@ -25,6 +25,7 @@ const (
 	atLanguage         = 0x13
 	atCompDir          = 0x1b
 	atAbstractOrigin   = 0x31
+	atArtificial       = 0x34
 	atDeclFile         = 0x3a
 	atDeclLine         = 0x3b
 	atSpecification    = 0x47

@@ -109,6 +109,11 @@ const (
 	abRanges     = 10 // name, ranges (sec_offset)
 	abUnitRanges = 11 // ranges (sec_offset), language (data1), children
 
+	abDeclared = 12 // name, linkage_name
+	abInstance = 13 // specification (ref4), low_pc, high_pc, children
+	abTypeOf   = 14 // specification (ref4), children
+	abClosure  = 15 // decl_line (data1), children
+
 	tagCompileUnit = 0x11
 )
 
@@ -126,6 +131,10 @@ func abbreviations() []byte {
 	w.declare(abStruct, tagStructureType, true, atName, formString)
 	w.declare(abRanges, tagSubprogram, false, atName, formString, atRanges, formSecOffset)
 	w.declare(abUnitRanges, tagCompileUnit, true, atRanges, formSecOffset, atLanguage, formData1)
+	w.declare(abDeclared, tagSubprogram, false, atName, formString, atLinkageName, formString)
+	w.declare(abInstance, tagSubprogram, true, atSpecification, formRef4, atLowPC, formAddr, atHighPC, formData8)
+	w.declare(abTypeOf, tagStructureType, true, atSpecification, formRef4)
+	w.declare(abClosure, tagStructureType, true, atDeclLine, formData1)
 	return w.u8(0).b
 }
 

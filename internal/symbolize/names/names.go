@@ -69,6 +69,23 @@ func function(symbol string, limit int, by Compilers) unwind.Function {
 	return f
 }
 
+// Scope returns what a function with this linkage name is called in the names of what is in it, as the demangler writes those:
+// without the type that it returns. ok is false if the name cannot be demangled, and so may not have all that is around it.
+func Scope(linkage string) (name string, ok bool) {
+	f := Function(linkage)
+	if f.SystemName == "" {
+		return "", false
+	}
+	const inner = "x"
+	if _, isRust := rust(linkage); !isRust && strings.HasPrefix(linkage, "_Z") {
+		// What is in a function is Z <function's encoding> E <name> (Itanium C++ ABI, section 5.1.6).
+		if s, ok := demangled("_ZZ" + linkage[len("_Z"):] + "E1" + inner); ok && strings.HasSuffix(s, "::"+inner) {
+			return Clip(strings.ToValidUTF8(strings.TrimSuffix(s, "::"+inner), "\uFFFD")), true
+		}
+	}
+	return f.Name, true
+}
+
 // PLT returns the function that stands for a procedure linkage table's stub of the symbol, as disassemblers name it.
 func PLT(symbol string) unwind.Function {
 	f := function(symbol, MaxName-len(plt), 0)

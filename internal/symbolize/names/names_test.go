@@ -47,6 +47,27 @@ func TestFunction(t *testing.T) {
 	}
 }
 
+func TestScope(t *testing.T) {
+	for in, want := range map[string]string{
+		"_Z3fooi":                                "foo(int)",
+		"_ZNK4shop4Type3barEv":                   "shop::Type::bar() const",
+		"_ZN4shop5shapeIiEET_S1_":                "shop::shape<int>(int)",
+		"_ZZ3fooiENKUliE_clEi":                   "foo(int)::{lambda(int)#1}::operator()(int) const",
+		"_ZTV3foo":                               "vtable for foo",
+		"_D4shop5outerFmZm":                      "shop.outer(ulong)",
+		"_RNvCskwGfYPst2Cb_3foo3bar":             "foo::bar",
+		"_ZN4core3fmt5write17h0123456789abcdefE": "core::fmt::write",
+		"main":                                   "",
+		"_ZZZ":                                   "",
+		"shop__type":                             "",
+		"":                                       "",
+	} {
+		if got, ok := Scope(in); got != want || ok != (want != "") {
+			t.Errorf("Scope(%q) = %q, %v, want %q", in, got, ok, want)
+		}
+	}
+}
+
 func TestPLT(t *testing.T) {
 	for in, want := range map[string]unwind.Function{
 		"puts":             {Name: "puts@plt"},

@@ -121,9 +121,15 @@ func inSameFile(l unwind.Line, w frame) bool {
 		return l.Line == 0 || sameFile(f.File, w.FileName)
 	}
 	if f.File != "" && sameFile(f.File, w.FileName) || f.File == "" && w.Line == 0 {
-		return f.StartLine == w.StartLine || f.StartLine == 0 && !sameFile(f.File, w.StartFileName)
+		return f.StartLine == w.StartLine || f.StartLine == 0 && !sameFile(f.File, w.StartFileName) || lambdaStart(l, w)
 	}
 	return l.Line == 0 && f.File == w.StartFileName && f.StartLine == w.StartLine
+}
+
+// lambdaStart: llvm-symbolizer does not look for a lambda's line where GCC has it, in the lambda's class.
+func lambdaStart(l unwind.Line, w frame) bool {
+	f := l.Function
+	return w.StartLine == 0 && f.StartLine > 0 && (l.Line == 0 || f.StartLine <= l.Line) && strings.Contains(f.Name, "{lambda")
 }
 
 func sameName(f unwind.Function, want string) difference {
