@@ -130,11 +130,21 @@ func plainLanguage(lang uint64) bool {
 	return false
 }
 
+func adaLanguage(lang uint64) bool {
+	switch lang {
+	case 0x03, 0x0d, 0x2e, 0x2f: // Ada83, Ada95, Ada2005, Ada2012
+		return true
+	}
+	return false
+}
+
 // separator is what the language puts between the parts of a name. It is that of C++ and Rust in languages not listed.
 func separator(lang uint64) string {
+	if adaLanguage(lang) {
+		return "."
+	}
 	switch lang {
-	case 0x03, 0x0d, 0x2e, 0x2f, // Ada83, Ada95, Ada2005, Ada2012
-		0x09, 0x0a, 0x17, // Pascal, Modula-2, Modula-3
+	case 0x09, 0x0a, 0x17, // Pascal, Modula-2, Modula-3
 		0x0b, 0x13, // Java, D
 		0x14, 0x18, 0x1b, 0x1e, 0x1f, // Python, Haskell, OCaml, Swift, Julia
 		0x26, 0x27: // Kotlin, Zig

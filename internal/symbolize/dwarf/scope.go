@@ -1,6 +1,7 @@
 package dwarf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,11 @@ func roleOf(tag uint16) role {
 func (d *Data) nameOf(s *described, lang uint64) unwind.Function {
 	if s.lastUnit != nil && s.lastUnit.lang != 0 {
 		lang = s.lastUnit.lang
+	}
+	if adaLanguage(lang) {
+		if f := names.FunctionBy(cmp.Or(s.linkage, s.name), names.GNAT); f.SystemName != "" {
+			return f // GNAT's names have in them all that is around, if they are not those of another language
+		}
 	}
 	named := s.linkage != "" || s.name == "" || plainLanguage(lang) || s.lastUnit == nil
 	var scopes []string

@@ -3,6 +3,7 @@ package dwarf
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -103,24 +104,87 @@ func TestCompiledScopes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			var got []string
-			var lines []unwind.Line
-			for _, a := range instructions(t, path) {
-				lines, _ = d.Lookup(lines[:0], a)
-				for _, l := range lines {
-					f := l.Function
-					if filepath.Base(f.File) == "scopes.cc" && f.Name != "" && !strings.Contains(f.Name, "each<") &&
-						!strings.Contains(f.Name, "operator unsigned") {
-						got = append(got, fmt.Sprintf("%s:%d", f.Name, f.StartLine))
-					}
-				}
-			}
+			got := slices.DeleteFunc(functionsIn(t, d, path, "scopes.cc"), func(name string) bool {
+				return strings.Contains(name, "each<") || strings.Contains(name, "operator unsigned")
+			})
 			want := wantScopes(p.compiler)
-			slices.Sort(got)
-			if got = slices.Compact(got); !slices.Equal(got, want) {
+			if !slices.Equal(got, want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			sameAsSymbols(t, d, path)
+			if err := d.Problems(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// functionsIn returns the functions in a source file that have code or are inlined, with the lines where they begin.
+func functionsIn(t testing.TB, d *Data, path, source string) (all []string) {
+	t.Helper()
+	var lines []unwind.Line
+	for _, a := range instructions(t, path) {
+		lines, _ = d.Lookup(lines[:0], a)
+		for _, l := range lines {
+			if f := l.Function; filepath.Base(f.File) == source && f.Name != "" {
+				all = append(all, fmt.Sprintf("%s:%d", f.Name, f.StartLine))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// TestCompiledNested: functions in functions, in other languages.
+func TestCompiledNested(t *testing.T) {
+	for _, x := range []struct {
+		compiler, source string
+		args, want       []string
+	}{
+		{"gdc", "nested.d", []string{"-O1", "-g"}, []string{
+			"D main:18",
+			"nested.outer(ulong).Local.member(ulong):11",
+			"nested.outer(ulong).__lambda4:13",
+			"nested.outer(ulong).inner:8",
+			"nested.outer(ulong):6",
+		}},
+		{"rustc", "nested.rs", []string{"-Copt-level=1", "-g"}, []string{
+			"nested::main:20",
+			"nested::shop::outer:3",
+			"nested::shop::outer::Local::member:11",
+			"nested::shop::outer::inner:5",
+			"nested::shop::outer::{{closure}}:15",
+		}},
+		{"gfortran", "nested.f90", []string{"-O1", "-g", "-fno-inline"}, []string{
+			"main:16",
+			"nested:15",
+			"shop::outer:3",
+			"shop::outer::inner:7",
+		}},
+		{"gnatmake", "nested.adb", []string{"-q", "-O1", "-g"}, []string{
+			`nested.shop."+":18`,
+			"nested.shop.outer.inner:26",
+			"nested.shop.outer:25",
+			"nested.shop.within:11",
+			"nested:2",
+		}},
+	} {
+		t.Run(x.compiler, func(t *testing.T) {
+			if x.compiler != "rustc" && os.Getenv(fullTest) == "" {
+				t.Skipf("compiles with %s, which make setup installs in its group languages; set %s=1 to run it", x.compiler, fullTest)
+			}
+			path := program{compiler: x.compiler, sources: []string{x.source}, args: x.args}.build(t)
+			d, err := Open(openDebug(t, path), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			got := slices.DeleteFunc(functionsIn(t, d, path, x.source), func(name string) bool {
+				return strings.HasPrefix(name, "gdc.dso_") // what registers the file with the runtime
+			})
+			if !slices.Equal(got, x.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(x.want, "\n"))
+			}
 			if err := d.Problems(); err != nil {
 				t.Error(err)
 			}
