@@ -314,15 +314,18 @@ func writeFP(s *state, in *x86asm.Inst) (known bool) {
 	return s.base == unwind.AMD64RSP
 }
 
-func (amd64) calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool)) {
+func (amd64) calls(b []byte, at unwind.FileAddr, yield func(target, behind unwind.FileAddr, called bool)) {
 	for i := 0; i+5 <= len(b); i++ {
+		behind := at + unwind.FileAddr(i)
 		switch {
 		case b[i] == 0xe8:
-			yield(at+unwind.FileAddr(i+5)+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+1:])))), true)
+			behind += 5
+			yield(behind+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+1:])))), behind, true)
 		case b[i] == 0xc7 && i+6 <= len(b) && b[i+1] == 0xc7: // mov $f,%rdi: main's address in _start
-			yield(unwind.FileAddr(binary.LittleEndian.Uint32(b[i+2:])), false)
+			yield(unwind.FileAddr(binary.LittleEndian.Uint32(b[i+2:])), behind+6, false)
 		case b[i] == 0x8d && i+6 <= len(b) && b[i+1]&0xc7 == 5: // lea f(%rip): an address
-			yield(at+unwind.FileAddr(i+6)+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+2:])))), false)
+			behind += 6
+			yield(behind+unwind.FileAddr(int64(int32(binary.LittleEndian.Uint32(b[i+2:])))), behind, false)
 		}
 	}
 }

@@ -262,10 +262,11 @@ func armVectors(s *state, w uint32, rn uint8) bool {
 	return armMove(s, -bytes)
 }
 
-func (arm64) calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool)) {
+func (arm64) calls(b []byte, at unwind.FileAddr, yield func(target, behind unwind.FileAddr, called bool)) {
 	for i := int(-at & 3); i+4 <= len(b); i += 4 {
 		if w := binary.LittleEndian.Uint32(b[i:]); w>>26 == 0x25 {
-			yield(at+unwind.FileAddr(i)+unwind.FileAddr(int64(int32(w<<6)>>6)*4), true)
+			at := at + unwind.FileAddr(i)
+			yield(at+unwind.FileAddr(int64(int32(w<<6)>>6)*4), at+4, true)
 		}
 	}
 }

@@ -129,8 +129,9 @@ type machine interface {
 	// step decodes the instruction at b[0], which lies at the address at, and changes s to what is known behind it.
 	// size is 0 if it is none. known is false if the stack pointer is not known any more.
 	step(s *state, b []byte, at unwind.FileAddr) (size int, f flow, target unwind.FileAddr, known bool)
-	// calls yields the targets of direct calls in b, and other addresses that it can tell, which may be functions'.
-	calls(b []byte, at unwind.FileAddr, yield func(target unwind.FileAddr, called bool))
+	// calls yields the targets of direct calls in b, and other addresses that it can tell, which may be functions', and where the
+	// code goes on behind the instruction.
+	calls(b []byte, at unwind.FileAddr, yield func(target, behind unwind.FileAddr, called bool))
 	// padding is the length of the padding that b begins with.
 	padding(b []byte) int
 	// boundary tells whether a function may begin behind b, which lies before the address at.
@@ -149,6 +150,7 @@ type analyzer struct {
 	budget  int                      // instructions that may still be decoded
 	trials  int
 	found   []found
+	extents []unwind.Extent // of functions with symbols, while starts are looked for
 	stats   Stats
 	owners  bool  // the regions have owners
 	refused error // the first thing that there was no room for, where the rest went on
@@ -191,7 +193,7 @@ func (a *analyzer) run(t *unwind.Table) (ok bool, err error) {
 	if a.stats.TooLarge || len(a.regions) == 0 {
 		return false, nil
 	}
-	a.budget = 3*int(a.stats.Code) + 1<<16
+	a.budget = 4*int(a.stats.Code) + 1<<16
 	if err := a.findStarts(); err != nil {
 		return false, fmt.Errorf("looking for functions: %w", err)
 	}

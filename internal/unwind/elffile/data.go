@@ -56,6 +56,27 @@ func (f *File) SectionData(s *Section, max uint64) ([]byte, error) {
 	return plain, nil
 }
 
+// ReadSection fills b with a section's bytes from off on. It is ErrNoData if the section has none in the file, ErrTruncated if it
+// or the file ends before, and ErrUnsupported if it is compressed.
+func (f *File) ReadSection(b []byte, s *Section, off uint64) error {
+	n := uint64(len(b))
+	err := f.Check(uint64(s.Offset), s.Size)
+	switch {
+	case s.Type == elf.SHT_NOBITS:
+		err = ErrNoData
+	case s.Flags&elf.SHF_COMPRESSED != 0:
+		err = fmt.Errorf("%w: it is compressed", ErrUnsupported)
+	case err == nil && (off > s.Size || n > s.Size-off):
+		err = ErrTruncated
+	case err == nil:
+		err = f.readAt(b, int64(uint64(s.Offset)+off))
+	}
+	if err != nil {
+		return fmt.Errorf("reading section %s: %w", s.Name, err)
+	}
+	return nil
+}
+
 // decompressed returns what the section with the bytes b holds. b is given back if that is something else.
 func (f *File) decompressed(s *Section, b []byte, max uint64) (plain []byte, err error) {
 	c, ok, err := s.compression(b)
