@@ -77,6 +77,28 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestArguments has a way that leaves a function with an argument on the stack for the next one, as V8's go to its runtime: the other
+// ways are followed nevertheless.
+func TestArguments(t *testing.T) {
+	checkSource(t, elf.EM_X86_64, "arguments on the stack", strings.ReplaceAll(`
+		push %rbp; mov %rsp, %rbp; test %edi, %edi; jne 1f; leave; push %rdi; jmp f
+		1: call *%rax; leave; ret
+		.balign 16
+		f: call *%rax; ret $8; .balign 16
+		call f; ret
+`, ";", "\n"), unindent(`
+		0x10000 cfa=r7+8 ra=c-8
+		0x10001 cfa=r7+16 ra=c-8 fp=c-16
+		0x10004 cfa=r6+16 ra=c-8 fp=c-16
+		0x10009 cfa=r7+8 ra=c-8
+		0x1000a cfa=r7+16 ra=c-8
+		0x1000c cfa=r6+16 ra=c-8 fp=c-16
+		0x1000f cfa=r7+8 ra=c-8
+		0x10015 none
+		0x10020 cfa=r7+8 ra=c-8
+		0x10026 none`))
+}
+
 // TestLabelIsNoFunction has Functions not take such a label for one.
 func TestLabelIsNoFunction(t *testing.T) {
 	got, err := Functions(assemble(t, elf.EM_X86_64, strings.ReplaceAll(v8Call, ";", "\n")+"\n"), &unwind.Table{})

@@ -199,10 +199,13 @@ func (w *walk) run(off int, s state) (wrong int) {
 			}
 			w.foreign = w.foreign || f == flowForeign
 			if w.isWrong(p.s, f, target) {
-				if p.call == noCall {
+				switch {
+				case p.call != noCall:
+					return p.call
+				case w.trial != 0:
 					return brokenAtOnce
 				}
-				return p.call
+				break // no other function can be behind a call before; V8's leave arguments for the one they jump to
 			}
 			if f == flowJump {
 				w.gone(&p.s, target)
