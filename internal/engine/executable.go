@@ -177,8 +177,9 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	e.count.TablesBuilt++
 	e.count.TableTime += l.took
 	if l.tableError != nil {
-		e.count.TableErrors[TableIncomplete]++
-		e.log.Warn("building an unwind table", zap.String("file", x.File.Path), zap.Error(l.tableError))
+		reason, message := tableLack(l.tableError)
+		e.count.TableErrors[reason]++
+		e.log.Warn(message, zap.String("file", x.File.Path), zap.Error(l.tableError))
 	}
 	l.executable.users = map[*processState]struct{}{}
 	l.executable.serial = n.Serial

@@ -19,7 +19,7 @@ const (
 	TableGone        TableError = iota // the processes that mapped it were gone before it could be opened
 	TablePermission                    // it may not be opened
 	TableNoRoom                        // the memory budget for tables is used up
-	TableTooLarge                      // reading it would take more memory than one file may
+	TableTooLarge                      // reading it, or all of it, would take more memory than one file may
 	TableTimeout                       // its file system does not answer, or others wait too long for theirs
 	TableNotELF                        // it is no ELF file, or no file at all
 	TableUnsupported                   // an ELF file for another machine
@@ -68,4 +68,14 @@ func tableErrorOf(err error) TableError {
 		}
 	}
 	return TableOther
+}
+
+// tableLack finds the reason why a table that was made is incomplete, and what to log: what follows from it, and what helps.
+func tableLack(err error) (reason TableError, message string) {
+	const consequence = "; callers of that code are guessed or missing"
+	var large *elffile.TooLargeError
+	if errors.As(err, &large) { // other limits do not depend on the configuration
+		return TableTooLarge, "an unwind table lacks what there was no memory for" + consequence + ": raise limits.memory_mib"
+	}
+	return TableIncomplete, "an unwind table lacks what could not be read of the file" + consequence
 }
