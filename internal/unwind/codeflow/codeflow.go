@@ -191,7 +191,7 @@ func (a *analyzer) run(t *unwind.Table) (ok bool, err error) {
 		return false, fmt.Errorf("reading code: %w", err)
 	}
 	if a.stats.TooLarge || len(a.regions) == 0 {
-		return false, nil
+		return false, a.refused
 	}
 	a.budget = 4*int(a.stats.Code) + 1<<16
 	if err := a.findStarts(); err != nil {
@@ -223,7 +223,7 @@ func (a *analyzer) take(n uint64, part string) bool {
 	return err == nil
 }
 
-// read reads the regions.
+// read reads the regions, but those that there is no room for.
 func (a *analyzer) read(t *unwind.Table) error {
 	var spans [][2]unwind.FileAddr
 	for _, g := range a.f.Code() {
@@ -252,8 +252,12 @@ func (a *analyzer) read(t *unwind.Table) error {
 			continue
 		}
 		n := x[1] - lo
-		if err := a.f.Budget().Take(uint64(n)*regionBytes+emptyRegion, "code"); err != nil {
-			return err
+		need := uint64(n)*regionBytes + emptyRegion
+		if a.owners {
+			need += uint64(n) * ownedBytes
+		}
+		if !a.take(need, "code") {
+			continue // others may be smaller
 		}
 		r := &region{at: lo, code: make([]byte, n), state: make([]uint16, n), size: make([]uint8, n),
 			start: make([]bool, n), trial: make([]trialResult, n), visited: make([]uint32, n)}
@@ -264,9 +268,6 @@ func (a *analyzer) read(t *unwind.Table) error {
 			return err
 		}
 		if a.owners {
-			if err := a.f.Budget().Take(uint64(n)*ownedBytes, "owners of code"); err != nil {
-				return err
-			}
 			r.owned = make([]ownership, n)
 		}
 		a.regions = append(a.regions, r)

@@ -3,6 +3,7 @@ package codeflow
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/tablebuild"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
 
@@ -338,6 +340,21 @@ func TestTooLarge(t *testing.T) {
 	tab, st, err := Find(unwindtest.Image(t, elf.EM_X86_64, 0x10000, make([]byte, maxCode+1)), &unwind.Table{})
 	if err != nil || !st.TooLarge || len(tab.Rows) != 0 {
 		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// TestBudgetForSome has room for one of two regions: that one is followed, and the error says that the other is missing.
+func TestBudgetForSome(t *testing.T) {
+	code := append(bytes.Repeat([]byte{0x50, 0x58, 0xc3}, 100), make([]byte, 2<<20)...)
+	var b tablebuild.Builder
+	if err := b.Add(0x10200, unwind.Rule{CFA: unwind.CFARoot}); err != nil {
+		t.Fatal(err)
+	}
+	f := unwindtest.Image(t, elf.EM_X86_64, 0x10000, code).Within(elffile.NewBudget("file", maxWay+1<<20))
+	tab, st, err := Find(f, b.Table(0x10300))
+	var large *elffile.TooLargeError
+	if !errors.As(err, &large) || large.Part != "code" || st.TooLarge || tab.Lookup(0x10001).Offset != 16 {
+		t.Errorf("%+v, %v\n%s", st, err, unwindtest.Dump(tab))
 	}
 }
 
