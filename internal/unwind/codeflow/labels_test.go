@@ -50,6 +50,14 @@ func TestLabels(t *testing.T) {
 			0x10004 cfa=r6+16 ra=c-8 fp=c-16
 			0x10018 cfa=r7+8 ra=c-8
 			0x10019 none`},
+		{elf.EM_X86_64, "code goes on to it, and a number has the bytes of a call", `
+			push %rbp; mov %rsp, %rbp; .byte 0x48, 0xb8, 0xe8; .long 1f-.-4; .byte 0, 0, 0
+			mov $0, %edi; 1: call *%rcx; leave; ret`, `
+			0x10000 cfa=r7+8 ra=c-8
+			0x10001 cfa=r7+16 ra=c-8 fp=c-16
+			0x10004 cfa=r6+16 ra=c-8 fp=c-16
+			0x10016 cfa=r7+8 ra=c-8
+			0x10017 none`},
 		{elf.EM_X86_64, "a function behind one that ends with a call that does not return", `
 			lea f(%rip), %rdi; push %rbx; mov $1, %edx; movabs $1, %rcx; mov %edx, %eax; mov %edx, %esi; call die
 			f: push %rbx; mov %edi, %ebx; call *%rax; pop %rbx; ret

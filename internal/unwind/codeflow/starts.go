@@ -41,12 +41,13 @@ func (a *analyzer) findStarts() error {
 	for _, at := range slices.Backward(sorted) { // so that each ends where the next is known to begin
 		r, x := a.region(at), seen[at]
 		off := int(at - r.at)
-		if r.start[off] && r.owned == nil || x.calls == 0 && (x.label || a.inside(at)) {
+		// The bytes of one call may be those of something else.
+		if r.start[off] && r.owned == nil || x.calls < 2 && x.label || x.calls == 0 && a.inside(at) {
 			continue
 		}
 		if (off == 0 || a.m.boundary(r.code[:off], at)) && a.plausible(r, off, maxDepth) >= trialEndless {
 			r.start[off] = true
-			if x.calls > 1 || at%functionAlign == 0 { // the bytes of a call may be those of something else
+			if x.calls > 1 || at%functionAlign == 0 {
 				a.sure(at)
 			}
 		}
