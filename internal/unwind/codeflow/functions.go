@@ -30,9 +30,9 @@ const (
 )
 
 // Functions returns where functions begin, and how far each goes at least, of the code that t has no rule for, in ascending
-// order. It returns those only that it is sure of: what is called, the entry point, what is aligned and has its address taken;
-// and of these the code that was followed from there, without a gap in which another function may begin: a function may go on
-// behind that, or elsewhere. Errors are as Find's.
+// order. It returns those only that it is sure of: what is called, the entry point, what is aligned and has its address taken,
+// unless it is a label; and of these the code that was followed from there, without a gap in which another function may begin: a
+// function may go on behind that, or elsewhere. Errors are as Find's.
 // The result counts in f's Budget.
 func Functions(f *elffile.File, t *unwind.Table) ([]unwind.Extent, error) {
 	a := newAnalyzer(f)

@@ -15,8 +15,8 @@ const (
 )
 
 // leadsTo tells whether code goes straight on from an address to a target not far behind it. Then the target is a label, such as
-// V8's of what a call of C returns to, and no function's start. Behind a direct call only such a target is one that is not aligned, as a
-// function would be: the called one may not return. What lies behind padding is none.
+// V8's of what a call of C returns to, and no function's start. Behind a direct call this holds only for targets that are not
+// aligned as functions are, since what is called may not return; behind padding it does not hold.
 func (a *analyzer) leadsTo(r *region, from, to unwind.FileAddr) bool {
 	if from == to {
 		return true
@@ -40,9 +40,9 @@ func (a *analyzer) leadsTo(r *region, from, to unwind.FileAddr) bool {
 	return false
 }
 
-// fallen notes the targets, given sorted, too, that an instruction before them goes on to, which is reached from a function that is
-// known: what looks like an end of code before such a target is part of that instruction. Functions are known by symbols and by
-// several calls. Behind a call, and behind padding, another function may begin.
+// fallen notes the targets that an instruction before them goes on to, which is reached from a function that is known: what looks
+// like an end of code before such a target is part of that instruction. Functions are known by symbols and by several calls. Behind
+// a call, and behind padding, another function may begin. sorted are the keys of seen.
 func (a *analyzer) fallen(seen map[unwind.FileAddr]target, sorted []unwind.FileAddr) {
 	a.trials++
 	for _, r := range a.regions {
