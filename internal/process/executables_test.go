@@ -50,6 +50,24 @@ func TestFileIdentity(t *testing.T) {
 	}
 }
 
+// TestOtherRoot: of a process with a root of its own the kernel's records have paths below that, and /proc has them in full. Both are of
+// one file, so that mappings that are read again are what they were.
+func TestOtherRoot(t *testing.T) {
+	for path, same := range map[string]bool{
+		"/srv/root/usr/lib/libz.so.1": true, "/usr/lib/libz.so.1": true, "/srv/root/usr/lib/libz.so.1 (deleted)": true,
+		"/srv/rootusr/lib/libz.so.1": false, "/lib/libz.so.1": true, "/srv/usr/lib/libz.so.2": false, "libz.so.1": false,
+	} {
+		x := NewExecutables[int](ExecutablesOptions{})
+		f := x.Acquire(mapping(1, 7, "/usr/lib/libz.so.1"), 1)
+		if got := x.Acquire(mapping(1, 0, path), 1) == f; got != same {
+			t.Errorf("%s: one file: %v, want %v", path, got, same)
+		}
+		if x.Acquire(mapping(1, 8, "/srv/root/usr/lib/libz.so.1"), 1) == f {
+			t.Error("another generation is another file")
+		}
+	}
+}
+
 // TestGenerations has many files get one inode number, one after the other: a program that is built and run again and again. Each is
 // a file of its own, whether those before are still mapped or not, and all that is kept of them is bounded.
 func TestGenerations(t *testing.T) {

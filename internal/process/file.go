@@ -1,6 +1,10 @@
 package process
 
-import "github.com/hostprofiles/hostprofiles/internal/unwind"
+import (
+	"strings"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
 
 // maxCandidates bounds how many mappings a File remembers as ways to open it.
 const maxCandidates = 4
@@ -82,10 +86,19 @@ func keyOf(m *MmapInfo) inodeKey {
 
 // is tells whether a mapping is of f. With a generation the kernel's word is final. Without one (/proc/PID/maps) the
 // path has to be the same too: a hard link under another name costs a second table, while taking two files for one
-// (btrfs subvolumes repeat inode numbers, and a freed number is used again) would give wrong stacks.
+// (btrfs subvolumes repeat inode numbers, and a freed number is used again) would give wrong stacks. Of a process with another root
+// the kernel's records have the path below that, and /proc/PID/maps has it in full.
 func (f *File) is(m *MmapInfo) bool {
 	if f.ID.Generation != 0 && m.File.Generation != 0 {
 		return f.ID.Generation == m.File.Generation
 	}
-	return f.Path == m.Path || Undeleted(f.Path) == Undeleted(m.Path)
+	return samePath(Undeleted(f.Path), Undeleted(m.Path))
+}
+
+// samePath tells whether one absolute path is the other, or ends with it: below a root of a process's own.
+func samePath(a, b string) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	return a == b || strings.HasPrefix(b, "/") && strings.HasSuffix(a, b)
 }
