@@ -69,13 +69,20 @@ func (fs *Functions) header(p elffile.Prog) error {
 // Find returns the first address of the function that has a, as the FDE says that covers it. ok is false if none does. An
 // error is one of reading the file.
 func (fs *Functions) Find(a unwind.FileAddr) (start unwind.FileAddr, ok bool, err error) {
+	x, ok, err := fs.Extent(a)
+	return x.Start, ok, err
+}
+
+// Extent returns what the FDE covers that covers a; that is all of a function, or of a part of one that lies by itself. ok is
+// false if none does. An error is one of reading the file.
+func (fs *Functions) Extent(a unwind.FileAddr) (x unwind.Extent, ok bool, err error) {
 	lo, hi := uint64(0), fs.count // the last entry that is not behind a is in [lo-1, hi-1]
 	var fde uint64
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		at, entry, err := fs.entry(mid)
 		if err != nil {
-			return 0, false, err
+			return x, false, err
 		}
 		if at <= uint64(a) {
 			lo, fde = mid+1, entry
@@ -84,13 +91,13 @@ func (fs *Functions) Find(a unwind.FileAddr) (start unwind.FileAddr, ok bool, er
 		}
 	}
 	if lo == 0 {
-		return 0, false, nil
+		return x, false, nil
 	}
 	first, end, ok, err := fs.extent(unwind.FileAddr(fde))
 	if err != nil || !ok || uint64(a) < first || uint64(a) >= end {
-		return 0, false, err
+		return x, false, err
 	}
-	return unwind.FileAddr(first), true, nil
+	return unwind.Extent{Start: unwind.FileAddr(first), End: unwind.FileAddr(end)}, true, nil
 }
 
 // entry reads an entry of the table: where a function begins, and the address of its FDE.
