@@ -62,8 +62,11 @@ enum stop_reason {
 	STOP_NO_UNWIND_INFO,
 };
 
-/* A frame's first word carries its runtime and flags above the address: user addresses have at most
- * 52 bits. */
+/*
+ * A frame's first word carries its runtime and flags above the address: user addresses have at most
+ * 52 bits. Frames of native code and of the kernel have one word, those of the other runtimes a
+ * second one, of which each says what it means.
+ */
 enum frame_word {
 	FRAME_ADDR_BITS = 56,
 	FRAME_FLAG_BITS = 3, /* above the address; the runtime stands above the flags */
@@ -157,7 +160,9 @@ struct mapping {
 	__u32 block; /* of the table's first block in the slab */
 	__u32 page0; /* ELF virtual address >> TABLE_PAGE_BITS of the table's first page */
 	__u32 pages;
-	__u32 flags;
+	__u16 flags;
+	__u8 runtime;     /* the one that owns this code; native: nobody in particular */
+	__u8 part;        /* of the runtime's code; 0: the usual one */
 	__u32 executable; /* user space's number, for debugging */
 };
 
@@ -169,6 +174,71 @@ struct process {
 	__u32 base;       /* first of its mappings, sorted by start */
 	__u32 count;
 	__u32 pid;
+};
+
+/* Whose the state of a language runtime is: as in struct process. */
+struct runtime_owner {
+	__u64 start_time;
+	__u32 exec_id;
+	__u32 reserved;
+};
+
+/* Where a thread finds the state that CPython keeps of it. */
+enum python_thread {
+	PYTHON_THREAD_KEY, /* by a key of pthread_key_create */
+	PYTHON_THREAD_TLS, /* in a thread-local variable at a fixed distance from the thread pointer
+			    */
+	PYTHON_THREAD_DTV, /* in one of a module that was loaded later */
+	PYTHON_THREAD_NONE, /* nowhere: only the thread that has the GIL is known */
+};
+
+enum python_flag {
+	PYTHON_LINKED = 1, /* up to 3.10: a native frame evaluates one frame */
+	PYTHON_CFRAME = 2, /* the thread state points to a struct on the stack that has the frame */
+	PYTHON_ENTRY = 4,  /* 3.11: the frame that a native one was entered with is marked */
+	PYTHON_SHIM = 8,   /* from 3.12 on: behind it is one that lies in the native one's stack */
+	PYTHON_TLBC = 16,  /* without the GIL, from 3.14 on: threads have copies of the code */
+	PYTHON_BARE_KEY = 32, /* up to 3.6: the key comes alone */
+};
+
+enum python_limits {
+	PYTHON_FRAME_WORDS = 32, /* that may be read of a frame */
+	PYTHON_MAX_COPY = 1 << 16,
+	PYTHON_MAX_KEY = 1024, /* PTHREAD_KEYS_MAX of glibc; musl has 128 */
+};
+
+/* CPython in a process; offsets are in bytes. */
+struct python_proc {
+	__u64 current; /* up to 3.11: address of the pointer to the state of the thread that has the
+			  GIL; 0: there is none */
+	__u64 key;     /* address of the key */
+	__s64 thread_offset; /* of the state: TLS: from the thread pointer; DTV: in the module's
+				block; KEY: libc.Threads.Table */
+	__s32 dtv_offset;    /* of the dynamic thread vector's address, from the thread pointer */
+	__u32 dtv_slot;      /* in that */
+	__u8 block_bits;     /* libc.Threads */
+	__u8 stride;
+	__u8 value;
+	__u8 thread; /* python_thread */
+	__u8 flags;  /* python_flag */
+	__u8 shim;   /* owners from this one on are no Python frames */
+	__u8 code_tag;
+	__u8 state_words;  /* to read of the thread state: less than PYTHON_FRAME_WORDS */
+	__s32 self;        /* pthread_self() from the thread pointer */
+	__u16 state_self;  /* of what pthread_self() said, in the thread state */
+	__u16 state_frame; /* of the frame or cframe in the thread state */
+	__u16 cframe_frame;
+	__u16 cframe_previous;
+	__u16 frame_bytes; /* to read of a frame: less than 8 * PYTHON_FRAME_WORDS */
+	__u16 frame_code;
+	__u16 frame_previous;
+	__u16 frame_at;    /* LINKED: an int, else a pointer */
+	__u16 frame_owner; /* or whether it is an entry */
+	__u16 frame_copy;  /* TLBC: of the number of the thread's copy, an int */
+	__u16 code_names;  /* four words there tell code objects apart */
+	__u16 code_bytes;  /* of the first instruction */
+	__u16 code_copies; /* TLBC: of the address of the copies: how many, and their addresses */
+	__u16 reserved[3];
 };
 
 enum sample_flag {
@@ -198,7 +268,8 @@ struct sample {
 	__u8 stop;
 	__u8 flags;
 	__u8 trigger;
-	__u8 reserved[3];
+	__u8 failed_runtime; /* a language runtime whose frames are missing; native if none's are */
+	__u16 failed_line;   /* line of C code that found that out */
 	__u32 duration;  /* ns from the beginning of the program to the commit, if measure_duration
 			    is set */
 	__u32 copy_skip; /* bytes between the pending frame's stack pointer, rounded down to 8, and

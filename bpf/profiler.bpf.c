@@ -3,6 +3,7 @@
 #include "core/platform.h"
 #include "core/walk.h"
 #include "unwind/native.h"
+#include "unwind/python.h"
 #include "trigger/on_cpu.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@
 #ifndef HOSTPROFILES_RUNTIMES_H
 #define HOSTPROFILES_RUNTIMES_H
 
-#define RUNTIMES(X) X(native, 0)
+#define RUNTIMES(X) X(native, 0) X(python, 2)
 
 enum runtime {
 #define X(name, number) RUNTIME_##name = number,

@@ -53,6 +53,7 @@ func (m *meters) register() error {
 		b.ReceiverHostprofilesProcesses,
 		b.ReceiverHostprofilesRingCapacity,
 		b.ReceiverHostprofilesRingUsed,
+		b.ReceiverHostprofilesRuntimeErrors,
 		b.ReceiverHostprofilesSamplesDelivered,
 		b.ReceiverHostprofilesSamplesLost,
 		b.ReceiverHostprofilesSamplesTaken,
@@ -117,6 +118,7 @@ func (m *meters) observe(_ context.Context, o metric.Observer) error {
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolHits, attribute.String("result", "hit"))
 	put(b.ReceiverHostprofilesSymbolLookups, s.SymbolMisses, attribute.String("result", "miss"))
 	put(b.ReceiverHostprofilesSymbolErrors, s.SymbolErrors)
+	put(b.ReceiverHostprofilesRuntimeErrors, s.RuntimeErrors)
 	for source, n := range s.DebugInfo {
 		put(b.ReceiverHostprofilesDebugInfo, n, attribute.String("source", debugfile.Source(source).String()))
 	}

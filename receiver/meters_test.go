@@ -102,6 +102,7 @@ func TestEveryCounterIsAMetric(t *testing.T) {
 		"SymbolHits":      value("symbol_lookups", attribute.String("result", "hit")),
 		"SymbolMisses":    value("symbol_lookups", attribute.String("result", "miss")),
 		"SymbolErrors":    value("symbol_errors"),
+		"RuntimeErrors":   value("runtime_errors"),
 		"SidebandLost":    value("sideband_lost"),
 		"WorkerTimeout":   value("worker_timeouts"),
 		"WorkerPanics":    value("worker_panics"),

@@ -24,6 +24,8 @@ INLINE void begin_record(struct scratch *s, struct task_struct *task, __u8 trigg
 	h->kernel_words = 0;
 	h->flags = 0;
 	h->trigger = trigger;
+	h->failed_runtime = RUNTIME_native;
+	h->failed_line = 0;
 	bpf_get_current_comm(h->comm, sizeof(h->comm));
 	if (pid_ns_inode) {
 		h->ns_pid = namespace_pid(BPF_CORE_READ(task, group_leader));
@@ -55,6 +57,10 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->stop_line = 0;
 	w->switched = 0;
 	w->searches = 0;
+	w->runtime = RUNTIME_native;
+	w->hidden = 0;
+	s->python.known = 0;
+	s->python.inside = 0;
 	w->window_bytes = 0;
 	w->mapping.start = 0;
 	w->mapping.end = 0;

@@ -4,19 +4,15 @@
  * loading.
  *
  * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any
- * mix. VARIANT_TAIL (older): WALK_STEPS inlined steps a program, then a tail call to go on: 33
- * programs in all. There a guess is a program of its own, and its search of the stack another;
- * behind them there is room for STEPS_AFTER_GUESS steps.
+ * mix. VARIANT_TAIL (older): WALK_STEPS inlined native steps a program, then a tail call to go on:
+ * 33 programs in all. There a guess is a program of its own, and its search of the stack another;
+ * behind them there is room for STEPS_AFTER_GUESS steps. So is each language runtime, which goes on
+ * with as many native steps as its own leave room for.
  */
 #ifndef HOSTPROFILES_DRIVE_H
 #define HOSTPROFILES_DRIVE_H
 
 #include "commit.h"
-
-INLINE int step_runtime(struct scratch *s)
-{
-	return native_step(s);
-}
 
 /* Finishes the sample after the walk. */
 INLINE void finish(struct scratch *s, struct counters *c)
@@ -37,6 +33,20 @@ struct loop_ctx {
 };
 
 #define STEPS_A_CALL 4
+/* Besides steps that push a frame there are those that only change over to another runtime. */
+#define MAX_STEPS (3 * MAX_USER_FRAMES)
+
+INLINE int step_runtime(struct scratch *s)
+{
+	switch (s->walk.runtime) {
+#define X(name, number)                                                                            \
+	case number:                                                                               \
+		return name##_step(s);
+		RUNTIMES(X)
+#undef X
+	}
+	return stop(&s->walk, STOP_RUNTIME);
+}
 
 static int walk_frames(__u32 i, struct loop_ctx *ctx)
 {
@@ -58,7 +68,7 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 #define WALK_AND_FINISH(ctx, s, c)                                                                 \
 	do {                                                                                       \
 		struct loop_ctx loop = {s};                                                        \
-		bpf_loop(MAX_USER_FRAMES / STEPS_A_CALL + 1, walk_frames, &loop, 0);               \
+		bpf_loop(MAX_STEPS / STEPS_A_CALL, walk_frames, &loop, 0);                         \
 		finish(s, c);                                                                      \
 	} while (0)
 
@@ -66,10 +76,11 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 
 #define WALK_STEPS 31
 #define STEPS_AFTER_GUESS 2
+#define STEPS_AFTER_PYTHON 8
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, WALK_PROGRAMS);
+	__uint(max_entries, WALK_PROGRAMS + 32); /* and runtimes', by their numbers */
 	__type(key, __u32);
 	__type(value, __u32);
 } walk_programs SEC(".maps");
@@ -79,13 +90,15 @@ struct {
 	do {                                                                                       \
 		int ret = STEP_FRAME;                                                              \
 		for (int i = 0; i < (steps); i++) {                                                \
-			ret = step_runtime(s);                                                     \
-			if (ret >= STEP_STALE)                                                     \
+			ret = native_step(s);                                                      \
+			if (ret != STEP_FRAME)                                                     \
 				break;                                                             \
 		}                                                                                  \
 		if (ret == STEP_GUESS)                                                             \
 			bpf_tail_call(ctx, &walk_programs, WALK_GUESS);                            \
-		else if (ret < STEP_STALE)                                                         \
+		else if (ret == STEP_SWITCH)                                                       \
+			bpf_tail_call(ctx, &walk_programs, WALK_PROGRAMS + (s)->walk.runtime);     \
+		else if (ret == STEP_FRAME)                                                        \
 			bpf_tail_call(ctx, &walk_programs, WALK_ON);                               \
 		if (ret == STEP_GUESS || ret < STEP_STALE) {                                       \
 			(s)->walk.stop = STOP_TAIL_CALLS;                                          \

@@ -40,6 +40,8 @@ struct walk {
 	__u32 stop_line;
 	__u32 switched; /* to a goroutine's stack; once is enough */
 	__u32 searches; /* of the stack, for callers of code without unwind information */
+	__u32 runtime;  /* whose step is next */
+	__u32 hidden;   /* the frame at pc is not pushed: a runtime's own frames stand for it */
 	__u32 base;     /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
@@ -97,6 +99,27 @@ struct guess {
 	__u8 code[GUESS_CODE + 8];
 };
 
+/* The state of a walk through CPython's frames. */
+struct python_walk {
+	__u32 known;  /* frame is */
+	__u32 inside; /* at the frames of a native one */
+	__u64 frame;  /* the next */
+	__u64 cframe; /* the innermost native frame's that has not been left */
+	/* of the native frame */
+	__u64 pc;
+	__u64 sp;  /* 0 if it is not known */
+	__u64 cfa; /* ~0 if it is not known */
+	__u32 pc_flags;
+	__u32 part;
+	int after; /* what the step from it to its caller returned */
+	/* before its first frame */
+	__u32 first_words;
+	__u32 first_frames;
+	__u64 first;
+	__u64 names[4];
+	__u64 words[PYTHON_FRAME_WORDS];
+};
+
 struct record {
 	struct sample sample;
 	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
@@ -110,6 +133,7 @@ struct scratch {
 	struct walk walk;
 	__u64 user_regs[34];
 	struct guess guess;
+	struct python_walk python;
 	struct record record;
 };
 
@@ -211,6 +235,9 @@ struct abi_types {
 	enum trigger trigger;
 	enum walk_program walk_program;
 	enum runtime runtime;
+	enum python_thread python_thread;
+	enum python_flag python_flag;
+	enum python_limits python_limits;
 };
 const struct abi_types *abi_types __attribute__((unused));
 

@@ -36,17 +36,38 @@ INLINE __u64 strip_pac(__u64 pc)
 #endif
 }
 
-/* Appends the frame at walk.pc as one word; non-zero if max_frames are there. */
-INLINE int push_frame(struct scratch *s, __u32 runtime)
+/* A frame's first word. */
+INLINE __u64 frame_word(__u32 runtime, __u32 flags, __u64 a)
 {
-	__u64 head = (__u64)(runtime << FRAME_FLAG_BITS | s->walk.flags) << FRAME_ADDR_BITS;
+	__u64 head = (__u64)(runtime << FRAME_FLAG_BITS | flags) << FRAME_ADDR_BITS;
+
+	return head | (a & ((1ull << FRAME_ADDR_BITS) - 1));
+}
+
+/* Appends the native frame at walk.pc; non-zero if max_frames are there. */
+INLINE int push_frame(struct scratch *s)
+{
 	__u32 at = s->walk.words;
 
 	if (s->walk.frames >= s->walk.max_frames)
 		return -1;
 	s->record.words[at & (RECORD_WORDS - 1)] =
-	    head | (s->walk.pc & ((1ull << FRAME_ADDR_BITS) - 1));
+	    frame_word(RUNTIME_native, s->walk.flags, s->walk.pc);
 	s->walk.words = at + 1;
+	s->walk.frames++;
+	return 0;
+}
+
+/* Appends a frame of a language runtime; non-zero if max_frames are there. */
+INLINE int push_runtime_frame(struct scratch *s, __u32 runtime, __u32 flags, __u64 a, __u64 b)
+{
+	__u32 at = s->walk.words;
+
+	if (s->walk.frames >= s->walk.max_frames)
+		return -1;
+	s->record.words[at & (RECORD_WORDS - 1)] = frame_word(runtime, flags, a);
+	s->record.words[(at + 1) & (RECORD_WORDS - 1)] = b;
+	s->walk.words = at + 2;
 	s->walk.frames++;
 	return 0;
 }

@@ -4,8 +4,8 @@
  * are. Sanitizers watch the walk; check_record() and check_counters() watch what it says.
  *
  * The input is struct input_head, then what it counts, in this order: rules, blocks, mappings,
- * stack, code. What the input is too short for is zero. scripts/fuzz.sh builds and runs it, from
- * the inputs in testdata/fuzz/walk on.
+ * stack, code, and what is known of CPython if there is one. What the input is too short for is
+ * zero. scripts/fuzz.sh builds and runs it, from the inputs in testdata/fuzz/walk on.
  */
 #define HOST_FUZZ
 #include "host.c"
@@ -42,7 +42,9 @@ struct input_head {
 	__u32 ring_fill;
 	__u32 task_flags;
 	__u8 ns_level;
-	__u8 reserved[3];
+	__u8 python; /* which plausible mappings are CPython's, one bit for each, and then which of
+			these are parts */
+	__u8 reserved[2];
 	__u64 reg[32];
 	__u64 pc;
 	__u64 thread_pointer;
@@ -90,14 +92,13 @@ static int records;
 static void check_record(const unsigned char *bytes, __u64 size)
 {
 	struct sample s;
-	__u64 words, rest;
+	__u64 words, rest, frames = 0;
 
 	check(size >= sizeof(s), "a record without its head");
 	memcpy(&s, bytes, sizeof(s));
 	words = s.kernel_words + (__u64)s.user_words;
 	check(s.kernel_words <= MAX_KERNEL_FRAMES, "too many kernel frames");
 	check(s.user_frames <= max_frames, "too many frames");
-	check(s.user_words == s.user_frames, "words that are no frames");
 	check(s.stop <= STOP_NO_UNWIND_INFO, "no such reason");
 	check(size >= sizeof(s) + 8 * words, "a record shorter than it says");
 	rest = size - sizeof(s) - 8 * words;
@@ -106,12 +107,17 @@ static void check_record(const unsigned char *bytes, __u64 size)
 	else
 		check(!rest, "bytes behind the frames");
 	check(s.copy_bytes <= STACK_COPY_BYTES, "a copy that is too large");
-	for (__u64 i = 0; i < s.user_frames; i++) {
-		__u64 w;
+	for (__u64 i = 0; i < s.user_words; frames++) {
+		__u64 w, runtime;
 
 		memcpy(&w, bytes + sizeof(s) + 8 * (s.kernel_words + i), sizeof(w));
-		check(w >> (FRAME_ADDR_BITS + FRAME_FLAG_BITS) == 0, "a frame of no runtime");
+		runtime = w >> (FRAME_ADDR_BITS + FRAME_FLAG_BITS);
+		check(runtime == RUNTIME_native || runtime == RUNTIME_python,
+		      "a frame of no runtime");
+		i += runtime == RUNTIME_native ? 1 : 2;
+		check(i <= s.user_words, "a frame that lacks a word");
 	}
+	check(frames == s.user_frames, "words that are no frames");
 }
 
 static void reply(const char *name, __u64 index, const void *bytes, __u64 size)
@@ -176,6 +182,10 @@ static void put_process(const struct input_head *h)
 		m[i].page0 = 1;
 		m[i].pages = PAGES;
 		m[i].flags = h->mapping_flags >> 2 * i & 3;
+		if (h->python >> i & 1) {
+			m[i].runtime = RUNTIME_python;
+			m[i].part = h->python >> (4 + i) & 1;
+		}
 	}
 	fill_array(array_named("mappings"), m, sizeof(m));
 	fill_array(array_named("processes"), &p, sizeof(p));
@@ -211,6 +221,16 @@ static void put_memory(__u64 at, size_t size)
 		memcpy(bytes + i, bytes, size - i < own ? size - i : own);
 	add_range(at, bytes, size);
 	free(bytes);
+}
+
+static void put_python(void)
+{
+	struct python_value v = {.owner = {.start_time = 9, .exec_id = 7}};
+
+	take_input(&v.proc, sizeof(v.proc));
+	v.proc.current = word(v.proc.current);
+	v.proc.key = word(v.proc.key);
+	fill_array(array_named("python_procs"), &v, sizeof(v));
 }
 
 static void put_maps(const struct input_head *h)
@@ -250,6 +270,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	forget_memory();
 	put_memory(STACK_AT, h.stack);
 	put_memory(CODE_AT, h.code);
+	if (h.python)
+		put_python();
 
 	memset(&sample, 0, sizeof(sample));
 	for (int i = 0; i < 32; i++)

@@ -50,7 +50,8 @@ struct array {
 #define ARRAY(map) {#map, &map, sizeof(*map.value), 0, NULL}
 
 static struct array arrays[] = {
-    ARRAY(scratches), ARRAY(cpu_counters), ARRAY(processes), ARRAY(mappings), ARRAY(rules),
+    ARRAY(scratches), ARRAY(cpu_counters), ARRAY(processes),
+    ARRAY(mappings),  ARRAY(rules),        ARRAY(python_procs),
 };
 
 static struct array slab_arrays[HOST_SLABS];
@@ -89,6 +90,8 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		a = array_named("processes");
 		return a->count && ((struct process *)a->values)->pid == index ? a->values : NULL;
 	}
+	if (map == &python_procs)
+		index = 0; /* of the only process */
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i].map == map)
 			a = &arrays[i];
@@ -249,7 +252,7 @@ long bpf_tail_call(void *ctx, void *programs, __u32 index)
 {
 	(void)ctx;
 	(void)programs;
-	if (index < WALK_PROGRAMS && tail_calls++ < MAX_TAIL_CALLS)
+	if (index <= WALK_PROGRAMS + RUNTIME_python && tail_calls++ < MAX_TAIL_CALLS)
 		longjmp(next_program, 1 + index);
 	return -1;
 }
@@ -433,6 +436,9 @@ static void take_sample(const void *payload, __u64 size)
 	case 1 + WALK_SEARCH:
 		on_cpu_search(&ctx);
 		break;
+	case 1 + WALK_PROGRAMS + RUNTIME_python:
+		on_cpu_python(&ctx);
+		break;
 #endif
 	}
 	/* the counters say whether there was a record */
@@ -450,6 +456,7 @@ static void clear(void)
 	memset(stale, 0xa5, CPUS * (size_t)s->value_size);
 	fill_array(s, stale, CPUS * (__u64)s->value_size);
 	fill_array(array_named("cpu_counters"), zero, CPUS * sizeof(struct counters));
+	fill_array(array_named("python_procs"), "", 0);
 	free(stale);
 	free(zero);
 	for (size_t i = 0; i < HOST_SLABS; i++) {

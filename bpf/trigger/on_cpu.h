@@ -116,6 +116,28 @@ ON_CPU_PART(on_cpu_search)
 	after_guess(ctx, s, c, guess_by_stack(s));
 }
 
+/* Python frames, and the next STEPS_AFTER_PYTHON native steps. */
+ON_CPU_PART(on_cpu_python)
+{
+	s->guess.step = python_frames(s);
+	forget();
+	if (s->guess.step == STEP_SWITCH && s->walk.runtime == RUNTIME_python) {
+		bpf_tail_call(ctx, &walk_programs, WALK_PROGRAMS + RUNTIME_python);
+		s->walk.stop = STOP_TAIL_CALLS;
+		s->walk.stop_line = __LINE__;
+		finish(s, c);
+	} else if (s->guess.step == STEP_FRAME) {
+		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_PYTHON);
+	} else if (s->guess.step == STEP_GUESS) {
+		bpf_tail_call(ctx, &walk_programs, WALK_GUESS);
+		s->walk.stop = STOP_TAIL_CALLS;
+		s->walk.stop_line = __LINE__;
+		finish(s, c);
+	} else {
+		finish(s, c);
+	}
+}
+
 /* In place of both where the verifier refuses them. */
 ON_CPU_PART(on_cpu_by_fp)
 {

@@ -49,6 +49,10 @@ INLINE int do_native_step(struct scratch *s)
 	}
 	if (find_mapping(w, addr))
 		return stop(w, w->flags & FRAME_GUESSED ? STOP_NO_RULE : STOP_NO_MAPPING);
+	if (unlikely(w->mapping.runtime != RUNTIME_native) && !w->hidden) {
+		w->runtime = w->mapping.runtime;
+		return STEP_SWITCH;
+	}
 	if (w->mapping.flags & MAPPING_TABLE) {
 		number = find_rule(&w->mapping, addr - w->mapping.bias);
 		if (number < 0)
@@ -60,7 +64,9 @@ INLINE int do_native_step(struct scratch *s)
 	r = bpf_map_lookup_elem(&rules, &key);
 	if (!r)
 		return stop(w, STOP_STALE);
-	if (push_frame(s, RUNTIME_native))
+	if (w->hidden)
+		w->hidden = 0;
+	else if (push_frame(s))
 		return stop(w, STOP_MAX_FRAMES);
 	switch (r->cfa) {
 	case CFA_NONE:

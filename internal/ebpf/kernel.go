@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -78,6 +79,11 @@ func resize(spec *ebpf.CollectionSpec, o Options) error {
 	// a mapping is 56 bytes, a process some 110 with the hash's own share
 	spec.Maps["mappings"].MaxEntries = uint32(max(4096, o.MemoryBytes/64/64))
 	spec.Maps["processes"].MaxEntries = uint32(max(1024, o.MemoryBytes/128/128))
+	for name, m := range spec.Maps {
+		if strings.HasSuffix(name, runtimeMapSuffix) { // a 256th for each
+			m.MaxEntries = uint32(max(256, o.MemoryBytes/256/int(m.ValueSize+64)))
+		}
+	}
 	flag := func(on bool) uint32 {
 		if on {
 			return 1
@@ -107,15 +113,15 @@ func ringBytes(cpus, budget int) int {
 	return 1 << (bits.Len(uint(want)) - 1)
 }
 
-// open makes the maps usable; guesses: the programs that guess are there.
-func (k *Kernel) open(inner *ebpf.MapSpec, o Options, guesses bool) (err error) {
+// open makes the maps usable; without is what was left out of the programs.
+func (k *Kernel) open(inner *ebpf.MapSpec, o Options, without []part) (err error) {
 	if k.counters, err = arrayMemory[counters](k.maps["cpu_counters"]); err != nil {
 		return err
 	}
 	if k.reader, err = ringbuf.NewReader(k.maps["ring"]); err != nil {
 		return fmt.Errorf("opening the sample ring: %w", err)
 	}
-	if k.Processes, err = newProcesses(k.maps["processes"], k.maps["mappings"]); err != nil {
+	if k.Processes, err = newProcesses(k.maps["processes"], k.maps["mappings"], k.runtimeMaps(without)); err != nil {
 		return err
 	}
 	for name, m := range k.maps {
@@ -132,13 +138,30 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options, guesses bool) (err error) 
 		return err
 	}
 	if next, ok := k.maps["walk_programs"]; ok {
-		for place, name := range walkPrograms(guesses) {
-			if err := next.Put(uint32(place), k.programs[name]); err != nil {
+		for place, name := range walkPrograms(without) {
+			if err := next.Put(place, k.programs[name]); err != nil {
 				return fmt.Errorf("chaining the walk's programs: %w", err)
 			}
 		}
 	}
 	return nil
+}
+
+// runtimeMapSuffix ends the names of the maps that tell of language runtimes in processes, behind the runtime's.
+const runtimeMapSuffix = "_procs"
+
+// runtimeMaps are those of the runtimes whose unwinders are there.
+func (k *Kernel) runtimeMaps(without []part) map[string]*ebpf.Map {
+	out := map[string]*ebpf.Map{}
+	for name, m := range k.maps {
+		if runtime, ok := strings.CutSuffix(name, runtimeMapSuffix); ok {
+			out[runtime] = m
+		}
+	}
+	for _, p := range without {
+		delete(out, p.runtime)
+	}
+	return out
 }
 
 // mapBytes estimates a map's kernel memory.

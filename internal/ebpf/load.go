@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // Load verifies and loads the programs and creates the maps.
@@ -49,23 +51,67 @@ func (l *loader) variants(o Options) ([]Variant, error) {
 	return []Variant{VariantLoop, VariantTail}, nil
 }
 
-// load takes what the verifier takes: of each variant all of it, or all but the search for callers.
+// part is something that can be left out of the programs, if the verifier refuses it: the rest does without.
+type part struct {
+	function string            // VariantLoop: the function that is it, together with what only that calls
+	programs map[uint32]string // VariantTail: the programs that are it, by their places in walk_programs
+	runtime  string            // in bpf/runtimes.h; empty for the guesses
+	warning  string
+}
+
+const guessFunction = "guess_step"
+
+func parts() []part {
+	out := []part{{
+		function: guessFunction,
+		programs: map[uint32]string{
+			uint32(abi.LoopWalkProgramWALK_GUESS): "on_cpu_guess", uint32(abi.LoopWalkProgramWALK_SEARCH): "on_cpu_search",
+		},
+		warning: "the kernel's verifier refuses the search for callers of code without unwind information: stacks go on there only" +
+			" where the frame pointer tells",
+	}}
+	for _, r := range runtimes.All() {
+		if r.Walked && r.ID != unwind.RuntimeNative {
+			out = append(out, part{
+				function: r.Name + "_step", runtime: r.Name,
+				programs: map[uint32]string{uint32(abi.LoopWalkProgramWALK_PROGRAMS) + uint32(r.ID): "on_cpu_" + r.Name},
+				warning:  "the kernel's verifier refuses the unwinder for " + r.FrameType + ": its interpreter or generated code is shown instead",
+			})
+		}
+	}
+	return out
+}
+
+// load takes what the verifier takes: of each variant all of it, or all but one part, or no part at all.
 func (l *loader) load(log *zap.Logger, o Options) (*Kernel, error) {
 	variants, err := l.variants(o)
 	if err != nil {
 		return nil, err
 	}
+	all := parts()
+	tries := [][]part{nil}
+	for i := range all {
+		tries = append(tries, all[i:i+1])
+	}
+	tries = append(tries, all)
 	for i, v := range variants {
-		var k *Kernel
-		if k, err = l.loadVariant(log, o, v, true); !rejects(err) {
-			return k, err
+		var first error
+		for _, without := range tries {
+			var k *Kernel
+			k, err = l.loadVariant(log, o, v, without)
+			if !rejects(err) {
+				for _, p := range without {
+					if err == nil {
+						log.Warn(p.warning, zap.Error(first))
+					}
+				}
+				return k, err
+			}
+			if first == nil {
+				first = err
+			}
 		}
-		if without, withoutErr := l.loadVariant(log, o, v, false); withoutErr == nil {
-			log.Warn("the kernel's verifier refuses the search for callers of code without unwind information: stacks go on there only"+
-				" where the frame pointer tells", zap.Error(err))
-			return without, nil
-		}
-		if i+1 < len(variants) {
+		if err = first; i+1 < len(variants) {
 			log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
 		}
 	}
@@ -80,19 +126,26 @@ func rejects(err error) bool {
 
 // walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: for a kernel whose
 // verifier refuses them there is one that only follows frame pointers.
-func walkPrograms(guesses bool) map[abi.LoopWalkProgram]string {
-	if !guesses {
-		return map[abi.LoopWalkProgram]string{abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_by_fp"}
+func walkPrograms(without []part) map[uint32]string {
+	programs := map[uint32]string{uint32(abi.LoopWalkProgramWALK_ON): "on_cpu_next"}
+	for _, p := range parts() {
+		maps.Copy(programs, p.programs)
 	}
-	return map[abi.LoopWalkProgram]string{
-		abi.LoopWalkProgramWALK_ON: "on_cpu_next", abi.LoopWalkProgramWALK_GUESS: "on_cpu_guess", abi.LoopWalkProgramWALK_SEARCH: "on_cpu_search",
+	for _, p := range without {
+		for place := range p.programs {
+			delete(programs, place)
+		}
+		if p.function == guessFunction {
+			programs[uint32(abi.LoopWalkProgramWALK_GUESS)] = "on_cpu_by_fp"
+		}
 	}
+	return programs
 }
 
-// trim takes out of a variant what is not to be loaded: what guesses, or what stands in for it.
-func trim(spec *ebpf.CollectionSpec, v Variant, guesses bool) error {
+// trim takes out of a variant what is not to be loaded, and what stands in for parts that are.
+func trim(spec *ebpf.CollectionSpec, v Variant, without []part) error {
 	if v == VariantTail {
-		used := slices.Collect(maps.Values(walkPrograms(guesses)))
+		used := slices.Collect(maps.Values(walkPrograms(without)))
 		for name, p := range spec.Programs {
 			if name != "on_cpu" && !slices.Contains(used, name) {
 				p.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()} // nothing calls it
@@ -100,14 +153,15 @@ func trim(spec *ebpf.CollectionSpec, v Variant, guesses bool) error {
 		}
 		return nil
 	}
-	if guesses {
-		return nil
-	}
-	for _, p := range spec.Programs {
-		p.Instructions = withoutFunction(p.Instructions, "guess_step")
-	}
-	if err := spec.Variables["guesses"].Set(uint32(0)); err != nil {
-		return fmt.Errorf("leaving guesses out: %w", err)
+	for _, leave := range without {
+		for _, p := range spec.Programs {
+			p.Instructions = withoutFunction(p.Instructions, leave.function)
+		}
+		if leave.function == guessFunction {
+			if err := spec.Variables["guesses"].Set(uint32(0)); err != nil {
+				return fmt.Errorf("leaving guesses out: %w", err)
+			}
+		}
 	}
 	return nil
 }
@@ -149,12 +203,12 @@ func withoutFunction(program asm.Instructions, name string) asm.Instructions {
 	return out
 }
 
-func (l *loader) loadVariant(log *zap.Logger, o Options, v Variant, guesses bool) (*Kernel, error) {
+func (l *loader) loadVariant(log *zap.Logger, o Options, v Variant, without []part) (*Kernel, error) {
 	spec, err := l.read(v)
 	if err != nil {
 		return nil, err
 	}
-	if err := trim(spec, v, guesses); err != nil {
+	if err := trim(spec, v, without); err != nil {
 		return nil, err
 	}
 	if err := resize(spec, o); err != nil {
@@ -167,7 +221,7 @@ func (l *loader) loadVariant(log *zap.Logger, o Options, v Variant, guesses bool
 	}
 	k := &Kernel{log: log, variant: v, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
 	k.assign(reflect.ValueOf(objects).Elem())
-	if err := k.open(inner, o, guesses); err != nil {
+	if err := k.open(inner, o, without); err != nil {
 		k.Close()
 		return nil, err
 	}

@@ -29,6 +29,7 @@ func TestFallbacks(t *testing.T) {
 	needsBPF(t)
 	const noGuesses = "the kernel's verifier refuses the search for callers of code without unwind information:" +
 		" stacks go on there only where the frame pointer tells"
+	const noPython = "the kernel's verifier refuses the unwinder for cpython: its interpreter or generated code is shown instead"
 	const other = "the kernel rejected the newer variant of the walk; trying the other"
 	for _, tt := range []struct {
 		name    string
@@ -45,15 +46,21 @@ func TestFallbacks(t *testing.T) {
 		{name: "an old kernel that refuses the guesses", old: true, spoilt: []string{"on_cpu_guess"},
 			loads: []Variant{VariantTail, VariantTail}, got: VariantTail, logged: []string{noGuesses}},
 		{name: "an old kernel that refuses all", old: true, spoilt: []string{"on_cpu_next"},
-			loads: []Variant{VariantTail, VariantTail}, refused: true},
+			loads: []Variant{VariantTail, VariantTail, VariantTail, VariantTail}, refused: true},
+		{name: "an old kernel that refuses CPython", old: true, spoilt: []string{"on_cpu_python"},
+			loads: []Variant{VariantTail, VariantTail, VariantTail}, got: VariantTail, guesses: true, logged: []string{noPython}},
+		{name: "an old kernel that refuses both", old: true, spoilt: []string{"on_cpu_guess", "on_cpu_python"},
+			loads: []Variant{VariantTail, VariantTail, VariantTail, VariantTail}, got: VariantTail, logged: []string{noGuesses, noPython}},
+		{name: "a new kernel that refuses CPython", spoilt: []string{"python_step"},
+			loads: []Variant{VariantLoop, VariantLoop, VariantLoop}, got: VariantLoop, guesses: true, logged: []string{noPython}},
 		{name: "a new kernel that refuses the guesses", spoilt: []string{"guess_step"},
 			loads: []Variant{VariantLoop, VariantLoop}, got: VariantLoop, logged: []string{noGuesses}},
 		{name: "or what only they call", spoilt: []string{"grade"},
 			loads: []Variant{VariantLoop, VariantLoop}, got: VariantLoop, logged: []string{noGuesses}},
 		{name: "or the loop", spoilt: []string{"walk_frames"},
-			loads: []Variant{VariantLoop, VariantLoop, VariantTail}, got: VariantTail, guesses: true, logged: []string{other}},
+			loads: []Variant{VariantLoop, VariantLoop, VariantLoop, VariantLoop, VariantTail}, got: VariantTail, guesses: true, logged: []string{other}},
 		{name: "no other than the loop is wanted", variant: VariantLoop, spoilt: []string{"walk_frames"},
-			loads: []Variant{VariantLoop, VariantLoop}, refused: true},
+			loads: []Variant{VariantLoop, VariantLoop, VariantLoop, VariantLoop}, refused: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			core, logs := observer.New(zap.InfoLevel)
@@ -94,6 +101,10 @@ func TestFallbacks(t *testing.T) {
 			defer k.Close()
 			if k.Variant() != tt.got {
 				t.Errorf("%v is loaded, want %v", k.Variant(), tt.got)
+			}
+			err = k.Processes.PutRuntime(ProcessID{PID: 1}, "python", &abi.LoopPythonProc{})
+			if unsupported := errors.Is(err, errors.ErrUnsupported); unsupported != slices.Contains(tt.logged, noPython) || err != nil && !unsupported {
+				t.Errorf("telling BPF of CPython: %v", err)
 			}
 			if tt.got == VariantTail {
 				err := k.maps["walk_programs"].Lookup(uint32(abi.LoopWalkProgramWALK_SEARCH), new(uint32))

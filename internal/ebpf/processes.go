@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +26,9 @@ type MappedTable struct {
 	// NoTable: there is no table and there will be none; callers are guessed. Without it and without a Table, the
 	// walk stops and user space finishes it.
 	NoTable    bool
-	Executable uint32 // for debugging
+	Runtime    unwind.Runtime // that owns this code; native if none does
+	Part       uint8          // which of its code that is: the runtime's unwinder says what there is
+	Executable uint32         // for debugging
 }
 
 // Processes tells BPF which mappings processes have. It is used by one goroutine.
@@ -35,14 +38,29 @@ type Processes struct {
 	extents    *extents
 	generation uint64
 	known      map[uint32]extent
+	runtimes   map[string]*ebpf.Map                   // by the name in bpf/runtimes.h
+	runs       map[string]map[uint32]runtimeOfProcess // by runtime, what BPF knows of it by pid
 }
 
-func newProcesses(m, mappings *ebpf.Map) (*Processes, error) {
+// runtimeOfProcess is what BPF was told of a language runtime.
+type runtimeOfProcess struct {
+	id   ProcessID
+	proc any // not to be changed
+}
+
+func newProcesses(m, mappings *ebpf.Map, runtimes map[string]*ebpf.Map) (*Processes, error) {
 	mem, err := arrayMemory[mapping](mappings)
 	if err != nil {
 		return nil, err
 	}
-	return &Processes{m: m, mem: mem, extents: newExtents(len(mem)), known: map[uint32]extent{}}, nil
+	p := &Processes{
+		m: m, mem: mem, extents: newExtents(len(mem)), known: map[uint32]extent{}, runtimes: runtimes,
+		runs: map[string]map[uint32]runtimeOfProcess{},
+	}
+	for name := range runtimes {
+		p.runs[name] = map[uint32]runtimeOfProcess{}
+	}
+	return p, nil
 }
 
 // Put replaces what BPF knows of a process; the mappings are sorted by Start and don't overlap. ErrNoRoom if there are
@@ -78,6 +96,12 @@ func (p *Processes) Put(id ProcessID, mappings []MappedTable) error {
 
 // Delete makes BPF forget a process.
 func (p *Processes) Delete(pid uint32) error {
+	for name, runs := range p.runs {
+		if _, ok := runs[pid]; ok {
+			delete(runs, pid)
+			_ = p.runtimes[name].Delete(pid) // at worst it stays there, and is of no process
+		}
+	}
 	old, ok := p.known[pid]
 	if !ok {
 		return nil
@@ -90,6 +114,38 @@ func (p *Processes) Delete(pid uint32) error {
 	return nil
 }
 
+// Walks tells whether the unwinder of a language runtime, by its name in bpf/runtimes.h, is there.
+func (p *Processes) Walks(runtime string) bool { return p.runtimes[runtime] != nil }
+
+// PutRuntime tells BPF of a language runtime in a process, by its name in bpf/runtimes.h: proc is that one's struct of bpf/abi.h as
+// package abi has it, and must not change afterwards. It counts once the process's mappings say which code is the runtime's.
+// ErrNoRoom if there are too many processes.
+func (p *Processes) PutRuntime(id ProcessID, runtime string, proc any) error {
+	m, ok := p.runtimes[runtime]
+	if !ok {
+		return fmt.Errorf("telling BPF of %s: %w", runtime, errors.ErrUnsupported)
+	}
+	if p.runs[runtime][id.PID] == (runtimeOfProcess{id, proc}) {
+		return nil
+	}
+	owner := abi.LoopRuntimeOwner{StartTime: id.StartTime, ExecId: id.ExecID}
+	value, err := binary.Append(nil, binary.NativeEndian, &owner)
+	if err == nil {
+		value, err = binary.Append(value, binary.NativeEndian, proc)
+	}
+	if err == nil {
+		err = m.Put(id.PID, value)
+	}
+	if errors.Is(err, ebpf.ErrKeyNotExist) || errors.Is(err, errTooBig) {
+		err = ErrNoRoom
+	}
+	if err != nil {
+		return fmt.Errorf("telling BPF of %s in process %d: %w", runtime, id.PID, err)
+	}
+	p.runs[runtime][id.PID] = runtimeOfProcess{id, proc}
+	return nil
+}
+
 // Capacity is how many mappings there is room for in all.
 func (p *Processes) Capacity() int { return len(p.mem) }
 
@@ -99,13 +155,13 @@ func (p *Processes) close() {
 }
 
 func encodeMapping(m MappedTable) mapping {
-	e := mapping{Start: uint64(m.Start), End: uint64(m.End), Bias: m.Bias, Executable: m.Executable}
+	e := mapping{Start: uint64(m.Start), End: uint64(m.End), Bias: m.Bias, Executable: m.Executable, Runtime: uint8(m.Runtime), Part: m.Part}
 	switch {
 	case m.Table.Valid():
-		e.Flags = uint32(abi.LoopMappingFlagMAPPING_TABLE)
+		e.Flags = uint16(abi.LoopMappingFlagMAPPING_TABLE)
 		e.Slab, e.Block, e.Page0, e.Pages = m.Table.slab, m.Table.block, m.Table.page0, m.Table.pages
 	case m.NoTable:
-		e.Flags = uint32(abi.LoopMappingFlagMAPPING_NO_TABLE)
+		e.Flags = uint16(abi.LoopMappingFlagMAPPING_NO_TABLE)
 	}
 	return e
 }

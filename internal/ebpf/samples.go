@@ -35,7 +35,11 @@ type Sample struct {
 	KernelThread bool // a thread of the kernel's own
 	Stop         unwind.StopReason
 	StopLine     uint16
-	Duration     time.Duration // of the program, with Options.Measure
+	// FailedRuntime is one whose frames are missing, though its code was there; native if none's are. FailedLine is where in the
+	// C code that was found out.
+	FailedRuntime unwind.Runtime
+	FailedLine    uint16
+	Duration      time.Duration // of the program, with Options.Measure
 	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
 	// ring had no room for it.
 	HasCopy, CopyFull           bool
@@ -66,14 +70,18 @@ func (s *Sample) Kernel(dst []unwind.RawFrame) []unwind.RawFrame {
 
 // User appends the user frames that BPF found, leaf first.
 func (s *Sample) User(dst []unwind.RawFrame) []unwind.RawFrame {
-	for i := 0; i+8 <= len(s.user); i += 8 {
-		w := binary.NativeEndian.Uint64(s.user[i:])
+	for b := s.user; len(b) >= 8; {
+		w := binary.NativeEndian.Uint64(b)
 		head := w >> uint(abi.LoopFrameWordFRAME_ADDR_BITS)
-		dst = append(dst, unwind.RawFrame{
+		f := unwind.RawFrame{
 			A:       w & (1<<uint(abi.LoopFrameWordFRAME_ADDR_BITS) - 1),
 			Runtime: unwind.Runtime(head >> uint(abi.LoopFrameWordFRAME_FLAG_BITS)),
 			Flags:   unwind.FrameFlags(head & (1<<uint(abi.LoopFrameWordFRAME_FLAG_BITS) - 1)),
-		})
+		}
+		if b = b[8:]; f.Runtime.Words() > 1 && len(b) >= 8 {
+			f.B, b = binary.NativeEndian.Uint64(b), b[8:]
+		}
+		dst = append(dst, f)
 	}
 	return dst
 }
@@ -128,6 +136,7 @@ func (s *Sample) Decode(b []byte) error {
 		KernelThread: h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_THREAD) != 0,
 		KernelMode:   h.Flags&uint8(abi.LoopSampleFlagSAMPLE_KERNEL_MODE) != 0,
 		Stop:         unwind.StopReason(h.Stop), StopLine: h.StopLine,
+		FailedRuntime: unwind.Runtime(h.FailedRuntime), FailedLine: h.FailedLine,
 		kernel: rest[:kernel], user: rest[kernel : kernel+user],
 		comm: b[sampleBytes-len(h.Comm) : sampleBytes],
 	}

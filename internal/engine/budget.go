@@ -26,7 +26,7 @@ const pdataFactor = 3
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
 		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
-	n += uint64(e.symbols.goneBytes) + uint64(e.jit.bytes+e.jit.replaced) + e.toldBytes()
+	n += uint64(e.symbols.goneBytes) + uint64(e.jit.bytes+e.jit.replaced+e.managed.bytes) + e.toldBytes()
 	for _, r := range e.reports {
 		n += uint64(r.builder.Bytes() + r.names)
 	}
@@ -120,7 +120,7 @@ func (e *Engine) publishStats() {
 	s := e.count
 	s.Frames, s.UnwindErrors = map[string]uint64{}, maps.Clone(s.UnwindErrors)
 	for _, r := range runtimes.All() {
-		s.Frames[r.Name] = e.frames[r.ID]
+		s.Frames[r.FrameType] = e.frames[r.ID]
 	}
 	s.Taken, s.Lost[LostRingFull] = e.kernel.Counts()
 	s.MapBytes = uint64(e.kernel.MapBytes() + e.sideband.Bytes())

@@ -91,6 +91,7 @@ type Stats struct {
 	WorkerPanics  uint64                    // reads from targets that ended in a panic
 	WorkerRefused [Refusals]uint64          // reads from targets that were not tried
 	UserWalks     uint64                    // samples whose walk was finished in user space
+	RuntimeErrors uint64                    // language runtimes, in executables or processes, that frames could not be had of
 
 	// Current.
 	MapBytes        uint64 // kernel memory of BPF maps and perf rings

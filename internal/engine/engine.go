@@ -68,6 +68,7 @@ type Engine struct {
 	lines   lineFinder
 	fetches *fetches
 	jit     jitter
+	managed managedRuntimes
 	texts   textFinder
 	kernelNames
 	giver   giver
@@ -207,6 +208,7 @@ func (e *Engine) open() (err error) {
 	e.symbols = newSymbolizer()
 	e.lines = newLineFinder()
 	e.jit = newJitter()
+	e.managed = newManagedRuntimes()
 	e.texts = newTextFinder()
 	if e.fetches, err = newFetches(e.cfg.Debuginfod); err != nil {
 		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(err))

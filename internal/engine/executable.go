@@ -18,6 +18,9 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes/libc"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes/registry"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/tables"
@@ -45,6 +48,14 @@ type executable struct {
 	debug    *debugInfo
 	kernel   *kernelSource              // of the kernel or a module, which has no file
 	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
+	runtimes []foundRuntime
+	threads  *libc.Threads // if it is a C library
+}
+
+// foundRuntime is a language runtime that an executable holds.
+type foundRuntime struct {
+	image runtimes.Image
+	entry runtimes.Entry
 }
 
 // source is an executable's file, which is closed while nothing maps it and opened again when something does. Workers may
@@ -96,6 +107,7 @@ type loaded struct {
 	file       *os.File // then; the rest is not set
 	executable *executable
 	tableError error
+	detected   []error // what is wrong with the language runtimes in it
 	took       time.Duration
 	tables     *ebpf.Tables // that has the executable's
 }
@@ -180,6 +192,10 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 		reason, message := tableLack(l.tableError)
 		e.count.TableErrors[reason]++
 		e.log.Warn(message, zap.String("file", x.File.Path), zap.Error(l.tableError))
+	}
+	for _, err := range l.detected {
+		e.count.RuntimeErrors++
+		e.log.Warn("frames of a language runtime cannot be had", zap.String("file", x.File.Path), zap.Error(err))
 	}
 	l.executable.users = map[*processState]struct{}{}
 	l.executable.serial = n.Serial
@@ -316,6 +332,24 @@ func (e *Engine) closeExecutables() {
 	}
 }
 
+// detect looks for language runtimes in an executable, and for what they need to know of the C library.
+func (x *executable) detect(elf *elffile.File) (wrong []error) {
+	if threads, err := libc.Detect(elf); err == nil { // a file that is damaged is none: the runtime says that it needs one
+		x.threads = threads
+	}
+	for _, r := range registry.Plugins() {
+		entry := runtimes.All()[r.ID()]
+		image, err := r.Detect(elf)
+		switch {
+		case err == nil:
+			x.runtimes = append(x.runtimes, foundRuntime{image, entry})
+		case !errors.Is(err, runtimes.ErrNotThis):
+			wrong = append(wrong, fmt.Errorf("looking for %s: %w", entry.FrameType, err))
+		}
+	}
+	return wrong
+}
+
 // opener opens mapped files.
 type opener interface {
 	OpenMapped(pid uint32, m process.MmapInfo, others []process.Candidate) (*os.File, error)
@@ -390,6 +424,7 @@ func (l *loader) build(ctx context.Context, r io.ReaderAt, size int64) (*loaded,
 	x.shared = unwind.SharePages(x.segments, uint64(pageSize))
 	out := &loaded{executable: x, tables: l.tables}
 	l.describe(x, elf)
+	out.detected = x.detect(elf)
 	// What one source lacks, the others may have.
 	out.tableError = l.builds.build(ctx, l.path, elf, func(table *unwind.Table, info tables.Info) (err error) {
 		if len(table.Rows) > 0 && ctx.Err() == nil {

@@ -94,6 +94,9 @@ func (k *stack) found() []process.MappedFile {
 	}
 	var found []*process.MappedFile
 	for _, f := range append(slices.Clone(k.user), pending) {
+		if f.Managed() {
+			continue
+		}
 		if m, ok := process.FindMapping(k.mappings, f.LookupAddr()); ok {
 			found = append(found, m)
 		}

@@ -121,6 +121,7 @@ func (e *Engine) settle() {
 	e.startSymbolJobs()
 	e.startLineJobs(time.Now())
 	e.startJITJobs(time.Now(), false)
+	e.startManagedJobs(time.Now())
 }
 
 // tick ends a report interval.

@@ -58,11 +58,12 @@ func (e *Engine) publishProcess(st *processState) bool {
 		mappings = append(mappings, e.mappedTable(st, now.mappings, i))
 	}
 	e.mapped = mappings
+	e.findRuntimes(st, now.mappings)
 	if before := e.published[st.id.PID]; before != nil && before != st {
 		before.dropUses() // an earlier incarnation, whose entry this one takes
 	}
 	now.from = e.clock.monotonic()
-	err := e.kernel.Processes.Put(st.id, mappings)
+	err := e.kernel.Processes.Put(st.id, e.owners(st, mappings))
 	now.sure = e.clock.monotonic()
 	if err == nil {
 		e.published[st.id.PID] = st
@@ -167,6 +168,7 @@ func (e *Engine) forgetRemoved() {
 		e.unpublish(st)
 		st.fallBack()
 		e.forgetJIT(st, now)
+		e.forgetManaged(st)
 		delete(e.states, p)
 		delete(e.dirty, st)
 	}

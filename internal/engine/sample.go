@@ -28,6 +28,9 @@ type stack struct {
 	stop   unwind.StopReason
 	line   uint16 // of the C code that stopped the walk; 0 once user space went on
 
+	failed     unwind.Runtime // a runtime whose frames are missing; native if none's are
+	failedLine uint16         // of the C code that found that out
+
 	// resumable: user space may be able to walk on, from regs (the frame after the last of user) over the copied memory.
 	resumable bool
 	full      bool // there was no room for a copy
@@ -73,7 +76,7 @@ func (e *Engine) takeSample(b []byte) {
 	*k = stack{
 		state: st, time: s.Time, tid: s.NSTID, comm: e.comm(s.Comm()),
 		kernel: s.Kernel(k.kernel[:0]), user: s.User(k.user[:0]),
-		stop: s.Stop, line: s.StopLine, resumable: s.HasCopy && pid&pidElsewhere == 0, full: s.CopyFull,
+		stop: s.Stop, line: s.StopLine, failed: s.FailedRuntime, failedLine: s.FailedLine, resumable: s.HasCopy && pid&pidElsewhere == 0, full: s.CopyFull,
 	}
 	if s.HasCopy {
 		k.regs = s.Registers
@@ -131,7 +134,13 @@ func (e *Engine) complete(k *stack) bool {
 			k.giveUp() // it can't be read, and nobody tries
 		}
 	}
+	if m := e.nameManaged(k); m != nil {
+		return k.waitsFor(m)
+	}
 	for _, f := range k.user {
+		if f.Managed() {
+			continue
+		}
 		if m, ok := k.find(f.LookupAddr()); ok {
 			if x := e.executables.Of(m.File); x != nil && e.requestExecutable(x) {
 				return k.waitsFor(m.File)
@@ -149,7 +158,11 @@ func (e *Engine) deliver(k *stack) {
 		locations = append(locations, e.kernelLocation(uint64(f.LookupAddr())))
 	}
 	for _, f := range k.user {
-		locations = append(locations, e.nativeLocation(k, f))
+		if !f.Managed() {
+			locations = append(locations, e.nativeLocation(k, f))
+		} else if l, shown := e.managedLocation(k, f); shown {
+			locations = append(locations, l)
+		}
 	}
 	e.locations = locations
 	for _, f := range k.kernel {
@@ -165,6 +178,9 @@ func (e *Engine) deliver(k *stack) {
 	if !k.stop.Complete() {
 		s.StopReason = k.stop.String()
 		e.count.UnwindErrors[UnwindError{"native", k.stop.String(), int(k.line)}]++
+	}
+	if k.failed != unwind.RuntimeNative {
+		e.count.UnwindErrors[UnwindError{frameType(k.failed), unwind.StopRuntime.String(), int(k.failedLine)}]++
 	}
 	if !e.builder.Add(e.origin, &s) {
 		e.count.Lost[LostMemory]++
@@ -218,6 +234,7 @@ type processState struct {
 	retryPoll   uint64        // no try to tell BPF of it before
 	cgroup      uint64        // its id, when it was sampled first
 	jit         *jitCode      // code of no ELF file; nil if none was sampled
+	runtimes    []*managed    // that its executables hold
 	elsewhere   bool          // not visible in the collector's pid namespace
 	kernel      bool          // a kernel thread
 	sampledTick uint64        // of the last sample

@@ -69,6 +69,9 @@ func (e *Engine) checkWalk(k *stack) {
 			continue
 		}
 		for i, f := range k.user[:n] {
+			if f.Managed() {
+				continue
+			}
 			was, ok := process.FindMapping(told.mappings, f.LookupAddr())
 			if !ok || was.File == nil {
 				continue // memory has no rules that could be wrong; what was guessed says so

@@ -1,13 +1,14 @@
-// Package runtimes lists what can make a frame. A test compares the list with bpf/runtimes.h, so that no runtime is
-// known on one side only.
+// Package runtimes says what a language runtime is to the profiler, and lists what can make a frame. A test compares the list with
+// bpf/runtimes.h, so that no runtime is known on one side only. The plug-ins themselves are in package registry.
 package runtimes
 
 import "github.com/hostprofiles/hostprofiles/internal/unwind"
 
 // Entry is one runtime.
 type Entry struct {
-	ID   unwind.Runtime
-	Name string // in bpf/runtimes.h, in metrics, and as profile.frame.type
+	ID        unwind.Runtime
+	Name      string // in bpf/runtimes.h
+	FrameType string // in metrics, and as profile.frame.type
 	// Walked: the frames are found by a step function of the walk, not by the kernel's own helper.
 	Walked bool
 }
@@ -15,7 +16,8 @@ type Entry struct {
 // All returns every runtime, by ID.
 func All() []Entry {
 	return []Entry{
-		{unwind.RuntimeNative, "native", true},
-		{unwind.RuntimeKernel, "kernel", false},
+		{unwind.RuntimeNative, "native", "native", true},
+		{unwind.RuntimeKernel, "kernel", "kernel", false},
+		{unwind.RuntimePython, "python", "cpython", true},
 	}
 }

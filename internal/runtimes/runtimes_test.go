@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // declared reads RUNTIMES(X) of bpf/runtimes.h.
@@ -34,6 +36,10 @@ func declared(t *testing.T) map[string]int {
 func TestRegistered(t *testing.T) {
 	c := declared(t)
 	drive, err := os.ReadFile("../../bpf/core/drive.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trigger, err := os.ReadFile("../../bpf/trigger/on_cpu.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +72,11 @@ func TestRegistered(t *testing.T) {
 		if !strings.Contains(string(program), `"`+header+`"`) {
 			t.Errorf("bpf/profiler.bpf.c does not include %s", header)
 		}
-		if !strings.Contains(string(drive), e.Name+"_step(") {
-			t.Errorf("bpf/core/drive.h does not call %s_step", e.Name)
+		if !strings.Contains(string(drive), "RUNTIMES(X)") {
+			t.Error("bpf/core/drive.h does not call the runtimes' steps")
+		}
+		if e.ID != unwind.RuntimeNative && !strings.Contains(string(trigger), "ON_CPU_PART(on_cpu_"+e.Name+")") {
+			t.Errorf("bpf/trigger/on_cpu.h has no program for %s, which older kernels need", e.Name)
 		}
 	}
 	if walked != len(c) {

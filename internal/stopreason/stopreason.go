@@ -59,7 +59,7 @@ func bounds() []Reason {
 	return []Reason{
 		{"max_frames", false, "the stack has more frames than max_frames", "deep recursion", "raise max_frames, up to 1024"},
 		{"tail_calls", false, "the stack is longer than the chain of programs that this kernel allows",
-			"before Linux 5.17, with very deep stacks and with many frames that have to be guessed", "a kernel from 5.17 on"},
+			"before Linux 5.17, with very deep stacks, with many frames that have to be guessed, and with many functions of Python", "a kernel from 5.17 on"},
 		{"copy_end", false, "the stack is longer than the part of it that was copied",
 			"the first samples of a process or an executable are walked in user space, over a copy of at most 16 KiB",
 			"nothing: it passes once process and executable are known"},

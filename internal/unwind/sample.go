@@ -7,7 +7,16 @@ type Runtime uint8
 const (
 	RuntimeNative Runtime = iota
 	RuntimeKernel
+	RuntimePython
 )
+
+// Words is how many words a frame has in a record: see RawFrame.
+func (r Runtime) Words() int {
+	if r == RuntimeNative || r == RuntimeKernel {
+		return 1
+	}
+	return 2
+}
 
 // FrameFlags qualify a RawFrame.
 type FrameFlags uint8
@@ -21,12 +30,15 @@ const (
 )
 
 // RawFrame is what a walk pushed: for native and kernel frames A is the Addr and B is unused; a language runtime gives
-// both words a meaning of its own.
+// both words a meaning of its own; A has at most 56 bits.
 type RawFrame struct {
 	A, B    uint64
 	Runtime Runtime
 	Flags   FrameFlags
 }
+
+// Managed tells whether the frame is a language runtime's, which alone knows what A and B mean.
+func (f RawFrame) Managed() bool { return f.Runtime.Words() > 1 }
 
 // LookupAddr is the address to look symbols and rules up by: a return address may lie behind the function that called
 // (a call of a noreturn function is its last instruction), so the byte before it counts. It is the only place that

@@ -24,7 +24,9 @@ import (
 type jitRun struct {
 	name    string
 	command []string // the CPU time in seconds is appended
-	env     []string
+	// executable is the base name of the file whose samples count; empty: the command's.
+	executable string
+	env        []string
 	// during is called when the program has begun to work.
 	during func(t *testing.T, pid int)
 
@@ -37,7 +39,9 @@ type jitRun struct {
 	chains   float64  // of those in the three functions: with the callers
 	complete float64
 	unnamed  float64                   // in code without a name that tells its mapping and address
-	memory   func(mapping string) bool // what such a mapping is called
+	memory   func(mapping string) bool // what such a mapping is called; nil: there is none
+	// check looks at the samples further.
+	check func(t *testing.T, samples analysis.Samples)
 }
 
 // jitReport is what was delivered of one.
@@ -87,6 +91,9 @@ func runJIT(t *testing.T, j jitRun) {
 	if n := r.kinds[j.kind]; n != r.named {
 		t.Errorf("of %d frames %d are of the kind %q", r.named, n, j.kind)
 	}
+	if j.check != nil {
+		j.check(t, samples)
+	}
 	for name, want := range map[string]float64{"hotSixty": 0.6, "hotThirty": 0.3, "hotTen": 0.1} {
 		if got := float64(r.byFunction[name]) / float64(max(r.named, 1)); math.Abs(got-want) > 0.03 {
 			t.Errorf("%s has %.1f %%, want %.1f %%", name, 100*got, 100*want)
@@ -97,6 +104,9 @@ func runJIT(t *testing.T, j jitRun) {
 // keep lets the samples of the file through that the command executes.
 func (j jitRun) keep(t *testing.T) func(analysis.Sample) bool {
 	t.Helper()
+	if j.executable != "" {
+		return runs(j.executable)
+	}
 	path, err := exec.LookPath(j.command[0])
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +174,9 @@ func (j jitRun) report(samples analysis.Samples) jitReport {
 			}
 			continue
 		}
-		i := slices.IndexFunc(user, func(f analysis.Frame) bool { return len(f.Lines) == 0 && f.Address != 0 && j.memory(f.Mapping) })
+		i := slices.IndexFunc(user, func(f analysis.Frame) bool {
+			return j.memory != nil && len(f.Lines) == 0 && f.Address != 0 && j.memory(f.Mapping)
+		})
 		if i >= 0 {
 			r.unnamed += sample.Count
 			r.memory[user[i].Mapping] += sample.Count

@@ -110,7 +110,9 @@ type LoopMapping struct {
 	Block      uint32
 	Page0      uint32
 	Pages      uint32
-	Flags      uint32
+	Flags      uint16
+	Runtime    uint8
+	Part       uint8
 	Executable uint32
 }
 
@@ -129,6 +131,73 @@ type LoopProcess struct {
 	Base       uint32
 	Count      uint32
 	Pid        uint32
+}
+
+type LoopPythonFlag uint32
+
+const (
+	LoopPythonFlagPYTHON_LINKED   LoopPythonFlag = 1
+	LoopPythonFlagPYTHON_CFRAME   LoopPythonFlag = 2
+	LoopPythonFlagPYTHON_ENTRY    LoopPythonFlag = 4
+	LoopPythonFlagPYTHON_SHIM     LoopPythonFlag = 8
+	LoopPythonFlagPYTHON_TLBC     LoopPythonFlag = 16
+	LoopPythonFlagPYTHON_BARE_KEY LoopPythonFlag = 32
+)
+
+type LoopPythonLimits uint32
+
+const (
+	LoopPythonLimitsPYTHON_FRAME_WORDS LoopPythonLimits = 32
+	LoopPythonLimitsPYTHON_MAX_COPY    LoopPythonLimits = 65536
+	LoopPythonLimitsPYTHON_MAX_KEY     LoopPythonLimits = 1024
+)
+
+type LoopPythonProc struct {
+	_              structs.HostLayout
+	Current        uint64
+	Key            uint64
+	ThreadOffset   int64
+	DtvOffset      int32
+	DtvSlot        uint32
+	BlockBits      uint8
+	Stride         uint8
+	Value          uint8
+	Thread         uint8
+	Flags          uint8
+	Shim           uint8
+	CodeTag        uint8
+	StateWords     uint8
+	Self           int32
+	StateSelf      uint16
+	StateFrame     uint16
+	CframeFrame    uint16
+	CframePrevious uint16
+	FrameBytes     uint16
+	FrameCode      uint16
+	FramePrevious  uint16
+	FrameAt        uint16
+	FrameOwner     uint16
+	FrameCopy      uint16
+	CodeNames      uint16
+	CodeBytes      uint16
+	CodeCopies     uint16
+	Reserved       [3]uint16
+	_              [4]byte
+}
+
+type LoopPythonThread uint32
+
+const (
+	LoopPythonThreadPYTHON_THREAD_KEY  LoopPythonThread = 0
+	LoopPythonThreadPYTHON_THREAD_TLS  LoopPythonThread = 1
+	LoopPythonThreadPYTHON_THREAD_DTV  LoopPythonThread = 2
+	LoopPythonThreadPYTHON_THREAD_NONE LoopPythonThread = 3
+)
+
+type LoopPythonValue struct {
+	_     structs.HostLayout
+	Owner LoopRuntimeOwner
+	Proc  LoopPythonProc
 }
 
 type LoopRaKind uint32
@@ -163,33 +232,42 @@ type LoopRuntime uint32
 
 const (
 	LoopRuntimeRUNTIME_native LoopRuntime = 0
+	LoopRuntimeRUNTIME_python LoopRuntime = 2
 	LoopRuntimeRUNTIME_kernel LoopRuntime = 1
 )
 
+type LoopRuntimeOwner struct {
+	_         structs.HostLayout
+	StartTime uint64
+	ExecId    uint32
+	Reserved  uint32
+}
+
 type LoopSample struct {
-	_           structs.HostLayout
-	Time        uint64
-	StartTime   uint64
-	Weight      uint64
-	Cgroup      uint64
-	Pid         uint32
-	Tid         uint32
-	NsPid       uint32
-	NsTid       uint32
-	ExecId      uint32
-	Cpu         uint32
-	KernelWords uint16
-	UserWords   uint16
-	UserFrames  uint16
-	CopyBytes   uint16
-	StopLine    uint16
-	Stop        uint8
-	Flags       uint8
-	Trigger     uint8
-	Reserved    [3]uint8
-	Duration    uint32
-	CopySkip    uint32
-	Comm        [16]int8
+	_             structs.HostLayout
+	Time          uint64
+	StartTime     uint64
+	Weight        uint64
+	Cgroup        uint64
+	Pid           uint32
+	Tid           uint32
+	NsPid         uint32
+	NsTid         uint32
+	ExecId        uint32
+	Cpu           uint32
+	KernelWords   uint16
+	UserWords     uint16
+	UserFrames    uint16
+	CopyBytes     uint16
+	StopLine      uint16
+	Stop          uint8
+	Flags         uint8
+	Trigger       uint8
+	FailedRuntime uint8
+	FailedLine    uint16
+	Duration      uint32
+	CopySkip      uint32
+	Comm          [16]int8
 }
 
 type LoopSampleFlag uint32
@@ -226,6 +304,8 @@ type LoopScratch struct {
 		StopLine    uint32
 		Switched    uint32
 		Searches    uint32
+		Runtime     uint32
+		Hidden      uint32
 		Base        uint32
 		Count       uint32
 		Mapping     LoopMapping
@@ -292,6 +372,25 @@ type LoopScratch struct {
 		Words [32]uint64
 		Code  [264]uint8
 	}
+	Python struct {
+		_           structs.HostLayout
+		Known       uint32
+		Inside      uint32
+		Frame       uint64
+		Cframe      uint64
+		Pc          uint64
+		Sp          uint64
+		Cfa         uint64
+		PcFlags     uint32
+		Part        uint32
+		After       int32
+		FirstWords  uint32
+		FirstFrames uint32
+		_           [4]byte
+		First       uint64
+		Names       [4]uint64
+		Words       [32]uint64
+	}
 	Record struct {
 		_      structs.HostLayout
 		Sample LoopSample
@@ -345,6 +444,7 @@ const (
 	LoopMapCpuCounters      = "cpu_counters"
 	LoopMapMappings         = "mappings"
 	LoopMapProcesses        = "processes"
+	LoopMapPythonProcs      = "python_procs"
 	LoopMapRing             = "ring"
 	LoopMapRules            = "rules"
 	LoopMapScratches        = "scratches"
@@ -413,6 +513,7 @@ type LoopMapSpecs struct {
 	CpuCounters *ebpf.MapSpec `ebpf:"cpu_counters"`
 	Mappings    *ebpf.MapSpec `ebpf:"mappings"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
+	PythonProcs *ebpf.MapSpec `ebpf:"python_procs"`
 	Ring        *ebpf.MapSpec `ebpf:"ring"`
 	Rules       *ebpf.MapSpec `ebpf:"rules"`
 	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
@@ -457,6 +558,7 @@ type LoopMaps struct {
 	CpuCounters *ebpf.Map `ebpf:"cpu_counters"`
 	Mappings    *ebpf.Map `ebpf:"mappings"`
 	Processes   *ebpf.Map `ebpf:"processes"`
+	PythonProcs *ebpf.Map `ebpf:"python_procs"`
 	Ring        *ebpf.Map `ebpf:"ring"`
 	Rules       *ebpf.Map `ebpf:"rules"`
 	Scratches   *ebpf.Map `ebpf:"scratches"`
@@ -468,6 +570,7 @@ func (m *LoopMaps) Close() error {
 		m.CpuCounters,
 		m.Mappings,
 		m.Processes,
+		m.PythonProcs,
 		m.Ring,
 		m.Rules,
 		m.Scratches,

@@ -19,6 +19,7 @@ const (
 	TailMapCpuCounters      = "cpu_counters"
 	TailMapMappings         = "mappings"
 	TailMapProcesses        = "processes"
+	TailMapPythonProcs      = "python_procs"
 	TailMapRing             = "ring"
 	TailMapRules            = "rules"
 	TailMapScratches        = "scratches"
@@ -28,6 +29,7 @@ const (
 	TailProgOnCpuByFp       = "on_cpu_by_fp"
 	TailProgOnCpuGuess      = "on_cpu_guess"
 	TailProgOnCpuNext       = "on_cpu_next"
+	TailProgOnCpuPython     = "on_cpu_python"
 	TailProgOnCpuSearch     = "on_cpu_search"
 	TailVarAbiTypes         = "abi_types"
 	TailVarGuesses          = "guesses"
@@ -86,6 +88,7 @@ type TailProgramSpecs struct {
 	OnCpuByFp   *ebpf.ProgramSpec `ebpf:"on_cpu_by_fp"`
 	OnCpuGuess  *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
 	OnCpuNext   *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
+	OnCpuPython *ebpf.ProgramSpec `ebpf:"on_cpu_python"`
 	OnCpuSearch *ebpf.ProgramSpec `ebpf:"on_cpu_search"`
 }
 
@@ -96,6 +99,7 @@ type TailMapSpecs struct {
 	CpuCounters  *ebpf.MapSpec `ebpf:"cpu_counters"`
 	Mappings     *ebpf.MapSpec `ebpf:"mappings"`
 	Processes    *ebpf.MapSpec `ebpf:"processes"`
+	PythonProcs  *ebpf.MapSpec `ebpf:"python_procs"`
 	Ring         *ebpf.MapSpec `ebpf:"ring"`
 	Rules        *ebpf.MapSpec `ebpf:"rules"`
 	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
@@ -141,6 +145,7 @@ type TailMaps struct {
 	CpuCounters  *ebpf.Map `ebpf:"cpu_counters"`
 	Mappings     *ebpf.Map `ebpf:"mappings"`
 	Processes    *ebpf.Map `ebpf:"processes"`
+	PythonProcs  *ebpf.Map `ebpf:"python_procs"`
 	Ring         *ebpf.Map `ebpf:"ring"`
 	Rules        *ebpf.Map `ebpf:"rules"`
 	Scratches    *ebpf.Map `ebpf:"scratches"`
@@ -153,6 +158,7 @@ func (m *TailMaps) Close() error {
 		m.CpuCounters,
 		m.Mappings,
 		m.Processes,
+		m.PythonProcs,
 		m.Ring,
 		m.Rules,
 		m.Scratches,
@@ -184,6 +190,7 @@ type TailPrograms struct {
 	OnCpuByFp   *ebpf.Program `ebpf:"on_cpu_by_fp"`
 	OnCpuGuess  *ebpf.Program `ebpf:"on_cpu_guess"`
 	OnCpuNext   *ebpf.Program `ebpf:"on_cpu_next"`
+	OnCpuPython *ebpf.Program `ebpf:"on_cpu_python"`
 	OnCpuSearch *ebpf.Program `ebpf:"on_cpu_search"`
 }
 
@@ -193,6 +200,7 @@ func (p *TailPrograms) Close() error {
 		p.OnCpuByFp,
 		p.OnCpuGuess,
 		p.OnCpuNext,
+		p.OnCpuPython,
 		p.OnCpuSearch,
 	)
 }

@@ -39,13 +39,13 @@ func (h *Host) Load(mappings []tape.Mapping) error {
 	encoded := make([]abi.LoopMapping, 0, len(mappings)+2)
 	encoded = append(encoded, abi.LoopMapping{Start: ^uint64(0)})
 	for _, m := range mappings {
-		e := abi.LoopMapping{Start: uint64(m.Start), End: uint64(m.End), Bias: m.Bias}
+		e := abi.LoopMapping{Start: uint64(m.Start), End: uint64(m.End), Bias: m.Bias, Runtime: uint8(m.Runtime), Part: m.Part}
 		switch p, ok := places[m.Table]; {
 		case ok:
-			e.Flags = uint32(abi.LoopMappingFlagMAPPING_TABLE)
+			e.Flags = uint16(abi.LoopMappingFlagMAPPING_TABLE)
 			e.Slab, e.Block, e.Page0, e.Pages = p.slab, p.block, p.Page0, p.Pages
 		case m.NoTable || m.Table != nil: // a table without rows
-			e.Flags = uint32(abi.LoopMappingFlagMAPPING_NO_TABLE)
+			e.Flags = uint16(abi.LoopMappingFlagMAPPING_NO_TABLE)
 		}
 		encoded = append(encoded, e)
 	}
@@ -170,11 +170,21 @@ func (r *Record) decode() error {
 	}
 	r.Kernel = make([]uint64, r.KernelWords)
 	words := make([]uint64, r.UserWords)
-	if err := errors.Join(take(r.Kernel), take(words[:r.UserFrames])); err != nil {
+	if err := errors.Join(take(r.Kernel), take(words)); err != nil {
 		return err
 	}
-	for _, w := range words[:r.UserFrames] {
-		r.Frames = append(r.Frames, frame(w))
+	for len(words) > 0 {
+		f := frame(words[0])
+		if words = words[1:]; f.Runtime.Words() > 1 {
+			if len(words) == 0 {
+				return fmt.Errorf("a record whose last frame lacks a word")
+			}
+			f.B, words = words[0], words[1:]
+		}
+		r.Frames = append(r.Frames, f)
+	}
+	if len(r.Frames) != int(r.UserFrames) {
+		return fmt.Errorf("%d frames in a record that says it has %d", len(r.Frames), r.UserFrames)
 	}
 	if r.Flags&uint8(abi.LoopSampleFlagSAMPLE_COPY) != 0 && len(rest) > 0 {
 		var regs abi.LoopRegisters
@@ -199,4 +209,15 @@ func frame(w uint64) unwind.RawFrame {
 		Runtime: unwind.Runtime(w >> (addrBits + flagBits)),
 		Flags:   unwind.FrameFlags(w >> addrBits & (1<<flagBits - 1)),
 	}
+}
+
+// Python makes CPython in the process known to BPF; nil: there is none. Load forgets it.
+func (h *Host) Python(proc *abi.LoopPythonProc) error {
+	if proc == nil {
+		return h.send("python_procs", 0, nil)
+	}
+	return h.send("python_procs", 0, &struct {
+		Owner abi.LoopRuntimeOwner
+		Proc  abi.LoopPythonProc
+	}{abi.LoopRuntimeOwner{StartTime: processTime, ExecId: processExec}, *proc})
 }

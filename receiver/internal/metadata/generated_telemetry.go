@@ -42,6 +42,7 @@ type TelemetryBuilder struct {
 	ReceiverHostprofilesProcesses           metric.Int64ObservableGauge
 	ReceiverHostprofilesRingCapacity        metric.Int64ObservableGauge
 	ReceiverHostprofilesRingUsed            metric.Int64ObservableGauge
+	ReceiverHostprofilesRuntimeErrors       metric.Int64ObservableCounter
 	ReceiverHostprofilesSamplesDelivered    metric.Int64ObservableCounter
 	ReceiverHostprofilesSamplesLost         metric.Int64ObservableCounter
 	ReceiverHostprofilesSamplesTaken        metric.Int64ObservableCounter
@@ -272,6 +273,21 @@ func (builder *TelemetryBuilder) RegisterReceiverHostprofilesRingUsedCallback(cb
 		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesRingUsed, obs: o})
 		return nil
 	}, builder.ReceiverHostprofilesRingUsed)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverHostprofilesRuntimeErrorsCallback sets callback for observable ReceiverHostprofilesRuntimeErrors metric.
+func (builder *TelemetryBuilder) RegisterReceiverHostprofilesRuntimeErrorsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverHostprofilesRuntimeErrors, obs: o})
+		return nil
+	}, builder.ReceiverHostprofilesRuntimeErrors)
 	if err != nil {
 		return err
 	}
@@ -641,6 +657,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_hostprofiles_ring_used",
 		metric.WithDescription("Highest fill of the ring in the last one to two minutes. [Development]"),
 		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverHostprofilesRuntimeErrors, err = builder.meter.Int64ObservableCounter(
+		"otelcol_receiver_hostprofiles_runtime_errors",
+		metric.WithDescription("Language runtimes, in executables or in processes, that frames could not be had of; the log says why. [Development]"),
+		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverHostprofilesSamplesDelivered, err = builder.meter.Int64ObservableCounter(

@@ -40,6 +40,9 @@ type Mapping struct {
 	// Go is for a Go program's stack switches.
 	Go      *gopclntab.Offsets
 	NoTable bool
+	// Runtime owns the code; native if none does. Part is which of its code that is.
+	Runtime unwind.Runtime
+	Part    uint8
 }
 
 // RawFrames are the frames that walkers must find.

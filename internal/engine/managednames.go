@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+// nameManaged asks for the names of all frames of runtimes in a stack, and returns a runtime of which some are still to come; nil if none
+// are.
+func (e *Engine) nameManaged(k *stack) (waits *managed) {
+	for _, f := range k.user {
+		if !f.Managed() {
+			continue
+		}
+		if m := k.state.runtime(f.Runtime); !e.named(m, f) {
+			waits = m
+		}
+	}
+	return waits
+}
+
+// named tells whether everything is known of a frame that will be. If not, it is being found out.
+func (e *Engine) named(m *managed, f unwind.RawFrame) bool {
+	if !e.cfg.Symbolize || m == nil {
+		return true
+	}
+	key := managedKey{f.A, f.B}
+	n, ok := m.known.Get(key)
+	switch {
+	case ok && n.state == managedAsked:
+		return m.gone
+	case ok && (n.state == managedFound || n.state == managedHidden || m.gone || time.Since(n.looked) < staleFor):
+		e.count.SymbolHits++
+		return true
+	case m.gone || len(m.wanted) >= managedFrames:
+		return true
+	}
+	e.count.SymbolMisses++
+	m.known.Add(key, &managedName{})
+	m.wanted = append(m.wanted, f)
+	e.managed.enqueue(m)
+	return false
+}
+
+// managedLocation is where a frame of a runtime is, if it is to be shown.
+func (e *Engine) managedLocation(k *stack, f unwind.RawFrame) (l profile.Location, shown bool) {
+	l = profile.Location{Address: f.A, Type: profile.FrameType(frameType(f.Runtime))}
+	m := k.state.runtime(f.Runtime)
+	if m == nil {
+		return l, true
+	}
+	n, ok := m.known.Peek(managedKey{f.A, f.B})
+	switch {
+	case ok && n.state == managedHidden:
+		return l, false
+	case ok && n.state == managedFound:
+		l.Symbol, l.Address = &n.symbol, 0
+	}
+	return l, true
+}
+
+func (e *Engine) managedMissing(m *managed, f unwind.RawFrame, now time.Time) {
+	e.count.SymbolErrors++
+	if n, ok := m.known.Peek(managedKey{f.A, f.B}); ok && n.state != managedFound {
+		n.state, n.looked = managedMissing, now
+	}
+}
+
+// managedFound takes the names of frames.
+func (e *Engine) managedFound(m *managed, j *managedJob) {
+	now := time.Now()
+	for i, f := range j.frames {
+		if !j.found[i].ok {
+			e.managedMissing(m, f, now)
+			continue
+		}
+		n := &managedName{symbol: profile.Symbol{Lines: j.found[i].lines}, state: managedFound, looked: now}
+		if len(n.symbol.Lines) == 0 {
+			n.state = managedHidden
+		}
+		key := managedKey{f.A, f.B}
+		m.known.Remove(key) // with what it has counted for
+		m.known.Add(key, n)
+		m.lines += textBytes(n.symbol.Lines)
+	}
+	if j.err != nil {
+		e.log.Debug("naming frames of a language runtime", zap.Uint32("pid", j.pid), zap.String("runtime", m.entry.FrameType), zap.Error(j.err))
+	}
+	if len(m.wanted) > 0 {
+		e.managed.enqueue(m)
+	}
+	m.kept = m.instance.Bytes()
+	if !m.dropped {
+		e.keepManaged(m)
+	}
+}
+
+// keepManaged accounts for what is known of a runtime, and drops what was used least.
+func (e *Engine) keepManaged(m *managed) {
+	e.managed.recent.Add(m, struct{}{})
+	e.managed.account(m)
+	for e.managed.bytes > int(e.debugLimits.jit) {
+		oldest, _, ok := e.managed.recent.RemoveOldest()
+		if !ok {
+			return
+		}
+		e.count.Evictions++
+		oldest.forgetNames()
+		e.managed.account(oldest)
+	}
+}
+
+// forgetNames drops the names of all frames; they are found again when the frames are sampled.
+func (m *managed) forgetNames() {
+	waiting := m.wanted
+	m.known.Purge()
+	for _, f := range waiting {
+		m.known.Add(managedKey{f.A, f.B}, &managedName{})
+	}
+	if !m.running {
+		m.instance, m.kept, m.planned = nil, 0, 0
+	}
+}
+
+// outdated tells whether the plan may be another one by now.
+func (m *managed) outdated() bool { return !m.plan.Fixed && m.planned != m.st.p.Version }
+
+// size is what is known of the runtime.
+func (m *managed) size() int { return managedStateBytes + m.known.Len()*entryBytes + m.lines + m.kept }
+
+func (r *managedRuntimes) account(m *managed) {
+	n := m.size()
+	r.bytes += n - m.bytes
+	m.bytes = n
+}

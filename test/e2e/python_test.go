@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+)
+
+// cpython is an interpreter in a root of its own.
+type cpython struct{ version, root string }
+
+// pythons unpacks interpreters of several versions.
+func pythons(t *testing.T) (all []cpython) {
+	t.Helper()
+	cmd := exec.Command(source(t, "../../scripts/pythons.sh"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		version, root, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			t.Fatalf("scripts/pythons.sh says %q", line)
+		}
+		all = append(all, cpython{version, root})
+	}
+	return all
+}
+
+// command is how a program of testdata/workloads/python is run, which is put into the interpreter's root.
+func (c cpython) command(t *testing.T, program string) []string {
+	t.Helper()
+	text, err := os.ReadFile(source(t, "python/"+program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.root, program), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"chroot", c.root, "/usr/bin/python" + c.version, "/" + program}
+}
+
+// TestPython names the functions of stripped interpreters of several versions, with lines, in the right places between native frames.
+func TestPython(t *testing.T) {
+	for _, c := range pythons(t) {
+		t.Run(c.version, func(t *testing.T) {
+			j := jitRun{
+				name: "CPython " + c.version, command: c.command(t, "threeway.py"), executable: "python" + c.version,
+				kind: "cpython", file: "threeway.py", named: 0.9, lines: 0.999, complete: 0.97, // its own check wants more than direct callers
+				check: checkPython,
+			}
+			runJIT(t, j)
+		})
+	}
+}
+
+// TestPythonWithoutGIL finds the functions of threads that have released the GIL, to compress in C: the interpreter's own idea of what
+// runs is that of another thread then, or none.
+func TestPythonWithoutGIL(t *testing.T) {
+	for _, c := range pythons(t) {
+		t.Run(c.version, func(t *testing.T) {
+			j := jitRun{name: "CPython " + c.version, command: c.command(t, "nogil.py"), executable: "python" + c.version}
+			s := start(t, harness.Options{Keep: j.keep(t)})
+			warmUp()
+			pid, cpu := j.run(t)
+			samples := stop(t, s).Samples.PID(pid)
+			delivered(t, j.name, samples.Count(), cpu)
+			compressing, right, wrong := 0, 0, map[string]int{}
+			for _, sample := range samples {
+				user := sample.User()
+				if len(user) == 0 || !strings.HasPrefix(filepath.Base(user[0].Mapping), "libz.") {
+					continue
+				}
+				compressing += sample.Count
+				var names []string
+				for _, f := range user {
+					if f.Type == "cpython" {
+						names = append(names, simple(f))
+					}
+				}
+				if slices.Equal(names, []string{"compress", "work", "run", "_bootstrap_inner", "_bootstrap"}) {
+					right += sample.Count
+				} else {
+					wrong[strings.Join(names, " < ")+" "+sample.StopReason] += sample.Count
+				}
+			}
+			for stack, n := range wrong {
+				t.Logf("%d times: %s", n, stack)
+			}
+			atLeast(t, "samples in the compressor", compressing, samples.Count(), 0.8)
+			atLeast(t, "of them with the thread's functions", right, compressing, 0.9)
+		})
+	}
+}
+
+// pythonChains are the functions behind each that burns, as far as rounds; names before 3.11 are not qualified.
+func pythonChains() map[string][]string {
+	return map[string][]string{
+		"hotSixty":  {"callSixty.<locals>.<lambda>", "callSixty", "rounds"},
+		"hotThirty": {"generate", "callThirty", "rounds"},
+		"hotTen":    {"Ten.callTen", "Ten.__init__", "rounds"},
+	}
+}
+
+// checkPython wants the frames of Python from a function that burns on to be all that there should be, in order, down to the module, and
+// each to be at its line: that of the loop for the function itself.
+func checkPython(t *testing.T, samples analysis.Samples) {
+	lines := pythonLines(t)
+	good, total := 0, 0
+	wrong := map[string]int{}
+	for _, s := range samples {
+		var python []analysis.Frame
+		for _, f := range s.User() {
+			if f.Type == "cpython" {
+				python = append(python, f)
+			}
+		}
+		i := slices.IndexFunc(python, func(f analysis.Frame) bool { return strings.HasPrefix(f.Name(), "hot") })
+		if i < 0 {
+			continue
+		}
+		total += s.Count
+		want := append([]string{python[i].Name()}, pythonChains()[python[i].Name()]...)
+		want = append(want, "main", "<module>")
+		got := python[i:]
+		ok := len(got) == len(want)
+		for n := 0; ok && n < len(want); n++ {
+			name := got[n].Name()
+			ok = name == want[n] || strings.HasSuffix(want[n], "."+name) || strings.HasSuffix(want[n], name)
+			if n > 0 && ok { // at the call
+				ok = len(got[n].Lines) > 0 && strings.Contains(lines[got[n].Lines[0].Line-1], "(")
+			}
+		}
+		if ok {
+			good += s.Count
+			continue
+		}
+		var text []string
+		for _, f := range got {
+			text = append(text, f.Name())
+		}
+		wrong[strings.Join(text, " < ")] += s.Count
+	}
+	atLeast(t, "samples with exactly the true chain of Python functions", good, total, 0.995)
+	for stack, n := range wrong {
+		t.Logf("%d times: %s", n, stack)
+	}
+}
+
+// pythonLines are those of the program.
+func pythonLines(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(source(t, "python/threeway.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(strings.Split(string(text), "\n"), make([]string, 10)...)
+}

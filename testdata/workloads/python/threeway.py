@@ -1,0 +1,75 @@
+# Burns CPU time: 60 % in hotSixty, 30 % in hotThirty and 10 % in hotTen, which differ in how they are called: through C that calls back, a
+# generator, and a method that a class's __init__ calls. Argument: CPU time in seconds.
+import sys
+import threading
+import time
+
+UNIT = 3000
+
+
+def hotSixty(n):
+    x = 0
+    for i in range(n):
+        x = (x * 31 + i) % 1000003  # line of hotSixty
+    return x
+
+
+def hotThirty(n):
+    x = 0
+    for i in range(n):
+        x = (x * 31 + i) % 1000003  # line of hotThirty
+    return x
+
+
+def hotTen(n):
+    x = 0
+    for i in range(n):
+        x = (x * 31 + i) % 1000003  # line of hotTen
+    return x
+
+
+def callSixty(n):
+    return sorted([n], key=lambda n: hotSixty(n))
+
+
+def generate(n):
+    yield hotThirty(n)
+
+
+def callThirty(n):
+    return sum(generate(n))
+
+
+class Ten(object):
+    def __init__(self, n):
+        self.x = self.callTen(n)
+
+    def callTen(self, n):
+        return hotTen(n)
+
+
+def rounds(until):
+    while clock() < until:
+        callSixty(6 * UNIT)
+        callThirty(3 * UNIT)
+        Ten(UNIT)
+
+
+clock = getattr(time, 'process_time', None) or time.clock
+
+
+def main(argv):
+    print('READY')
+    sys.stdout.flush()
+    until = float(argv[1])
+    if len(argv) > 2:  # in threads, too
+        threads = [threading.Thread(target=rounds, args=(until,)) for _ in range(int(argv[2]))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    else:
+        rounds(until)
+
+
+main(sys.argv)
