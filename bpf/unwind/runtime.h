@@ -24,7 +24,8 @@
 	INLINE const struct name##_proc *name##_proc_of(struct scratch *s)                         \
 	{                                                                                          \
 		struct sample *h = &s->record.sample;                                              \
-		struct name##_value *v = bpf_map_lookup_elem(&name##_procs, &h->pid);              \
+		__u32 pid = h->pid; /* older verifiers want a key on the stack */                  \
+		struct name##_value *v = bpf_map_lookup_elem(&name##_procs, &pid);                 \
                                                                                                    \
 		if (!v || v->owner.start_time != h->start_time || v->owner.exec_id != h->exec_id)  \
 			return 0;                                                                  \
