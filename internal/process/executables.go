@@ -143,7 +143,13 @@ const maxVariants = 16
 const fileBytes = 640
 
 // fileCost is about what this one takes: its path, which may have 4 KiB, is also that of its candidates.
-func fileCost(f *File) uint64 { return fileBytes + uint64(len(f.Path)) }
+func fileCost(f *File) uint64 {
+	n := fileBytes + uint64(len(f.Path))
+	for _, p := range f.paths {
+		n += uint64(len(p))
+	}
+	return n
+}
 
 // Acquire returns the file that a mapping is of, with one more reference; pid is remembered as a way to open it.
 func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
@@ -155,6 +161,9 @@ func (x *Executables[T]) Acquire(m *MmapInfo, pid uint32) *File {
 		x.stats.Hits++
 		if f.ID.Generation == 0 {
 			f.ID.Generation = m.File.Generation
+		}
+		if m.File.Generation != 0 {
+			x.bytes += uint64(f.alsoAt(m.Path)) // less than 0 wraps to what it should be
 		}
 	}
 	e := f.owner.(*Executable[T])

@@ -68,6 +68,32 @@ func TestOtherRoot(t *testing.T) {
 	}
 }
 
+// TestPathsOfOneFile: a mount shows a file under a path of its own, and hard links do. Where the kernel has told that it is one file,
+// mappings that are read again, which have no generation, are of it.
+func TestPathsOfOneFile(t *testing.T) {
+	x := NewExecutables[int](ExecutablesOptions{})
+	f := x.Acquire(mapping(1, 7, "/lower/program"), 1)
+	if x.Acquire(mapping(1, 0, "/other/program"), 2) == f {
+		t.Error("nobody said that this is the same file")
+	}
+	for i := range 2 * maxPaths {
+		path := fmt.Sprintf("/mount%d/program", i)
+		if x.Acquire(mapping(1, 7, path), 3) != f || x.Acquire(mapping(1, 0, path), 3) != f {
+			t.Errorf("%s: another file", path)
+		}
+	}
+	if x.Acquire(mapping(1, 0, "/lower/program"), 3) != f || len(f.paths) != maxPaths {
+		t.Errorf("%d paths", len(f.paths))
+	}
+	var bytes uint64
+	for g := x.files[f.key]; g != nil; g = g.next {
+		bytes += fileCost(g)
+	}
+	if bytes != x.Bytes() {
+		t.Errorf("%d bytes are counted, %d taken", x.Bytes(), bytes)
+	}
+}
+
 // TestGenerations has many files get one inode number, one after the other: a program that is built and run again and again. Each is
 // a file of its own, whether those before are still mapped or not, and all that is kept of them is bounded.
 func TestGenerations(t *testing.T) {

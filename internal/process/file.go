@@ -1,13 +1,18 @@
 package process
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// maxCandidates bounds how many mappings a File remembers as ways to open it.
-const maxCandidates = 4
+const (
+	// maxCandidates bounds how many mappings a File remembers as ways to open it.
+	maxCandidates = 4
+	// maxPaths bounds the paths of a File besides the first.
+	maxPaths = 8
+)
 
 // Candidate is a mapping through which a file can be opened while its process lives.
 type Candidate struct {
@@ -23,8 +28,9 @@ type File struct {
 	Path string // as first seen
 
 	key        inodeKey
-	refs       int   // mappings in lists that the Table holds
-	next       *File // with the same key, another generation or path
+	refs       int      // mappings in lists that the Table holds
+	next       *File    // with the same key, another generation or path
+	paths      []string // others that the kernel told it by: hard links, and mounts that show it
 	candidates []Candidate
 	oldest     uint8 // index of the candidate to be replaced next
 	owner      any   // the current *Executable[T]
@@ -86,13 +92,32 @@ func keyOf(m *MmapInfo) inodeKey {
 
 // is tells whether a mapping is of f. With a generation the kernel's word is final. Without one (/proc/PID/maps) the
 // path has to be the same too: a hard link under another name costs a second table, while taking two files for one
-// (btrfs subvolumes repeat inode numbers, and a freed number is used again) would give wrong stacks. Of a process with another root
-// the kernel's records have the path below that, and /proc/PID/maps has it in full.
+// (btrfs subvolumes repeat inode numbers, and a freed number is used again) would give wrong stacks. Any path will do that came with
+// the generation. Of a process with another root the kernel's records have the path below that, and /proc/PID/maps has it in full.
 func (f *File) is(m *MmapInfo) bool {
 	if f.ID.Generation != 0 && m.File.Generation != 0 {
 		return f.ID.Generation == m.File.Generation
 	}
-	return samePath(Undeleted(f.Path), Undeleted(m.Path))
+	return f.hasPath(m.Path)
+}
+
+func (f *File) hasPath(path string) bool {
+	path = Undeleted(path)
+	return samePath(Undeleted(f.Path), path) || slices.ContainsFunc(f.paths, func(p string) bool { return samePath(p, path) })
+}
+
+// alsoAt remembers the path of a mapping that the kernel told to be of f, and returns how many bytes more f takes.
+func (f *File) alsoAt(path string) (bytes int) {
+	if path == f.Path || f.hasPath(path) {
+		return 0
+	}
+	path = Undeleted(path)
+	if len(f.paths) == maxPaths {
+		bytes -= len(f.paths[0])
+		f.paths = slices.Delete(f.paths, 0, 1)
+	}
+	f.paths = append(f.paths, path)
+	return bytes + len(path)
 }
 
 // samePath tells whether one absolute path is the other, or ends with it: below a root of a process's own.
