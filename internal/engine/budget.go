@@ -26,7 +26,7 @@ const pdataFactor = 3
 func (e *Engine) heapBytes() uint64 {
 	n := e.table.Bytes() + e.executables.Bytes() + uint64(e.builder.Bytes()) + uint64(e.held.bytes) +
 		uint64(cap(e.in.arena)+cap(e.in.spare)) + uint64(len(e.states))*stateBytes
-	n += uint64(e.symbols.goneBytes) + uint64(e.jit.bytes+e.jit.replaced+e.managed.bytes) + e.toldBytes()
+	n += uint64(e.symbols.goneBytes) + uint64(e.said.bytes+e.said.replaced) + e.toldBytes()
 	for _, r := range e.reports {
 		n += uint64(r.builder.Bytes() + r.names)
 	}

@@ -69,6 +69,7 @@ type Engine struct {
 	fetches *fetches
 	jit     jitter
 	managed managedRuntimes
+	said    said
 	texts   textFinder
 	kernelNames
 	giver   giver
@@ -208,7 +209,7 @@ func (e *Engine) open() (err error) {
 	e.symbols = newSymbolizer()
 	e.lines = newLineFinder()
 	e.jit = newJitter()
-	e.managed = newManagedRuntimes()
+	e.said = newSaid()
 	e.texts = newTextFinder()
 	if e.fetches, err = newFetches(e.cfg.Debuginfod); err != nil {
 		e.log.Warn("Debug information cannot be fetched from servers", zap.Error(err))

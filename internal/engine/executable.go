@@ -50,6 +50,8 @@ type executable struct {
 	users    map[*processState]struct{} // BPF has mappings of theirs that refer to it
 	runtimes []foundRuntime
 	threads  *libc.Threads // if it is a C library
+	// threadsUnknown is why there is none although it is one
+	threadsUnknown error
 }
 
 // foundRuntime is a language runtime that an executable holds.
@@ -334,8 +336,12 @@ func (e *Engine) closeExecutables() {
 
 // detect looks for language runtimes in an executable, and for what they need to know of the C library.
 func (x *executable) detect(elf *elffile.File) (wrong []error) {
-	if threads, err := libc.Detect(elf); err == nil { // a file that is damaged is none: the runtime says that it needs one
+	threads, err := libc.Detect(elf)
+	switch {
+	case err == nil:
 		x.threads = threads
+	case errors.Is(err, libc.ErrUnknown):
+		x.threadsUnknown = err
 	}
 	for _, r := range registry.Plugins() {
 		entry := runtimes.All()[r.ID()]

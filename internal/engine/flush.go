@@ -44,14 +44,14 @@ func (e *Engine) unidentified() (out []*processState) {
 // beginFlush closes the current interval.
 func (e *Engine) beginFlush(now time.Time) {
 	if e.builder.Samples() == 0 {
-		e.began, e.jit.replaced = now, 0
+		e.began, e.said.replaced = now, 0
 		return
 	}
 	e.startJITJobs(now, true)
 	e.reports = append(e.reports, report{
-		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, names: e.jit.replaced, unidentified: e.unidentified(),
+		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, names: e.said.replaced, unidentified: e.unidentified(),
 	})
-	e.jit.replaced = 0
+	e.said.replaced = 0
 	e.builder, e.began = e.newBuilder(), now
 	e.startSymbolJobs()
 	e.flushReady(now)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -27,15 +26,6 @@ const (
 	jitFlushPause = 250 * time.Millisecond
 	// jitTimeout bounds one look.
 	jitTimeout = 10 * time.Second
-	// Of a core's time names of JIT code take no more than this part, beyond what the first look at a large file takes.
-	jitCPUShare = 0.01
-	jitCredit   = 10 * time.Second // that may be used at once
-	jitDebt     = 2 * time.Second  // that looks may leave behind, at most
-	// What one process says takes no more than half of that, so that the others are looked at however much it says.
-	jitProcessShare  = jitCPUShare / 2
-	jitProcessCredit = time.Second // that may be used at once
-	// jitLookTime is after how much CPU time a look reads no further; the next goes on.
-	jitLookTime = 100 * time.Millisecond
 	// jitAddresses bounds the addresses that are known of one process.
 	jitAddresses = 1 << 15
 	// jitMappings bounds the names of memory of one process; a process may make up as many as it likes.
@@ -47,6 +37,7 @@ const (
 // jitCode is what is known of code of a process that lies in no ELF file: addresses mean something in this process only, and
 // for as long as it does not write other code there.
 type jitCode struct {
+	saidSum
 	st       *processState
 	mappings map[memory]*profile.Mapping              // what profiles refer to
 	known    *simplelru.LRU[unwind.Addr, *jitAddress] // addresses that were seen
@@ -56,11 +47,8 @@ type jitCode struct {
 	running  bool
 	looked   time.Time // when the last job ended
 	pause    time.Duration
-	cpu      allowance // its own, beside that of all
 	failed   string    // what was wrong at the last look
 	lines    int       // bytes of lines in known
-	replaced int       // bytes of lines that were, and that samples may still refer to; not in jitter's sum yet
-	bytes    int       // in jitter's sum
 	gone     time.Time // when its process left the table
 	dropped  bool      // nothing is kept any more
 }
@@ -134,37 +122,19 @@ func (c *jitCode) letGo(n *jitName) {
 type jitter struct {
 	queue     []*jitCode
 	byMapping map[*profile.Mapping]*jitCode
-	recent    *simplelru.LRU[*jitCode, struct{}] // with names
-	bytes     int
-	replaced  int // bytes of names that nothing but the samples of this interval refers to
-	cpu       allowance
 }
 
-func newJitter() jitter {
-	lru, err := simplelru.NewLRU[*jitCode, struct{}](math.MaxInt32, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return jitter{
-		byMapping: map[*profile.Mapping]*jitCode{}, recent: lru, cpu: newAllowance(jitCPUShare, jitCredit, jitDebt),
-	}
-}
+func newJitter() jitter { return jitter{byMapping: map[*profile.Mapping]*jitCode{}} }
 
 func newJITCode(st *processState) *jitCode {
-	c := &jitCode{
-		st: st, mappings: map[memory]*profile.Mapping{}, cpu: newAllowance(jitProcessShare, jitProcessCredit, jitProcessCredit),
-	}
-	gone := func(_ unwind.Addr, s *jitAddress) {
+	c := &jitCode{saidSum: newSaidSum(), st: st, mappings: map[memory]*profile.Mapping{}}
+	c.known = newLRU(jitAddresses, func(_ unwind.Addr, s *jitAddress) {
 		c.lines -= s.bytes()
 		c.letGo(s.now)
 		if s.first != s.now {
 			c.letGo(s.first)
 		}
-	}
-	var err error
-	if c.known, err = simplelru.NewLRU(jitAddresses, gone); err != nil {
-		panic(err) // only for a size that is not positive
-	}
+	})
 	return c
 }
 
@@ -224,7 +194,7 @@ func (e *Engine) jitLocation(st *processState, m *process.MappedFile, addr unwin
 			c.st, c.gone = nil, time.Now()
 		}
 		st.jit = c
-		e.jit.account(c)
+		e.said.account(c)
 	}
 	in := memoryOf(m)
 	l.Mapping = c.mappings[in]
@@ -280,7 +250,7 @@ func (e *Engine) startJITJobs(now time.Time, report bool) {
 		switch {
 		case c.isGone():
 			c.queued = false
-		case !c.due(now, report) || !c.cpu.some(now) || !e.jit.cpu.some(now):
+		case !c.due(now, report) || !e.said.some(c, now):
 			waiting = append(waiting, c)
 		default:
 			c.queued = false
@@ -302,7 +272,7 @@ func (c *jitCode) due(now time.Time, report bool) bool {
 
 func (e *Engine) startJITJob(c *jitCode) {
 	r := &jitReader{
-		proc: e.proc, pid: c.st.p.PID, names: c.names, limit: int(float64(e.debugLimits.jit) * jitFileShare), wanted: c.wanted, all: c.known.Keys(),
+		proc: e.proc, pid: c.st.p.PID, names: c.names, limit: int(float64(e.debugLimits.said) * jitFileShare), wanted: c.wanted, all: c.known.Keys(),
 	}
 	for _, m := range c.st.p.Mappings() {
 		if m.File == nil {
@@ -321,7 +291,7 @@ func (e *Engine) startJITJob(c *jitCode) {
 	e.jobs.submit(about, jitTimeout, func(ctx context.Context) (any, error) { return r.read(ctx) },
 		func(v any, err error) {
 			c.running, c.looked = false, time.Now()
-			e.jit.spend(c, r.cpu.soFar())
+			e.said.spend(c, r.cpu.soFar())
 			e.symbols.answered++
 			if len(c.wanted) > 0 {
 				e.jit.enqueue(c)
@@ -338,12 +308,6 @@ func (e *Engine) startJITJob(c *jitCode) {
 			}
 			e.jitFound(c, r.pid, v.(*jitResult))
 		})
-}
-
-// spend charges a look to the process that it was at, and to all.
-func (j *jitter) spend(c *jitCode, used time.Duration) {
-	c.cpu.spend(used)
-	j.cpu.spend(used)
 }
 
 // again sets the pause before the next look: longer and longer if there is nothing.
@@ -381,35 +345,23 @@ func (e *Engine) jitFound(c *jitCode, pid uint32, r *jitResult) {
 	e.keepJIT(c)
 }
 
-// keepJIT accounts for what is known of a process, and drops what was used least.
+// keepJIT accounts for what is known of a process.
 func (e *Engine) keepJIT(c *jitCode) {
-	if !c.dropped {
-		e.jit.recent.Add(c, struct{}{})
-	}
-	e.jit.account(c)
-	for e.jit.bytes > int(e.debugLimits.jit) {
-		oldest, _, ok := e.jit.recent.RemoveOldest()
-		if !ok {
-			return
-		}
-		// it is read again when its code is sampled
-		e.count.Evictions++
-		if oldest.isGone() {
-			e.dropJIT(oldest)
-			continue
-		}
-		oldest.names, oldest.pause = nil, jitPatience
-		oldest.known.Purge()
-		e.jit.account(oldest)
+	if c.dropped {
+		e.said.account(c)
+	} else {
+		e.keepSaid(c)
 	}
 }
 
-func (j *jitter) account(c *jitCode) {
-	n := c.size()
-	j.bytes += n - c.bytes
-	c.bytes = n
-	j.replaced += c.replaced
-	c.replaced = 0
+// forget implements speaker.
+func (c *jitCode) forget(e *Engine) {
+	if c.isGone() {
+		e.dropJIT(c)
+		return
+	}
+	c.names, c.pause = nil, jitPatience
+	c.known.Purge()
 }
 
 // forgetJIT has a process's code looked at no more. What it said stays for the reports that are about it.
@@ -442,8 +394,7 @@ func (e *Engine) dropJIT(c *jitCode) {
 		delete(e.jit.byMapping, m)
 	}
 	c.known.Purge()
-	e.jit.recent.Remove(c)
-	e.jit.account(c)
+	e.said.drop(c)
 }
 
 // resolve is the Builder's view of what was sampled before its name was known.

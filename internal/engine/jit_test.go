@@ -19,30 +19,29 @@ import (
 
 // TestJITShares has a process that says so much that its time is used up: the others' is not, until that of all is.
 func TestJITShares(t *testing.T) {
-	j := newJitter()
-	e := &Engine{jit: j}
+	e := &Engine{jit: newJitter(), said: newSaid()}
 	noisy, other := newJITCode(nil), newJITCode(nil)
-	e.jit.spend(noisy, jitProcessCredit+jitLookTime)
-	now, before := noisy.cpu.filled, e.jit.cpu.left
-	if noisy.cpu.some(now) || !other.cpu.some(now) || !e.jit.cpu.some(now) {
-		t.Errorf("left: %v, %v, %v", noisy.cpu.left, other.cpu.left, e.jit.cpu.left)
+	e.said.spend(noisy, saidProcessCredit+saidLookTime)
+	now, before := noisy.cpu.filled, e.said.cpu.left
+	if noisy.cpu.some(now) || !other.cpu.some(now) || !e.said.cpu.some(now) {
+		t.Errorf("left: %v, %v, %v", noisy.cpu.left, other.cpu.left, e.said.cpu.left)
 	}
 	e.jit.enqueue(noisy)
 	e.startJITJobs(now, true)
 	if len(e.jit.queue) != 1 || noisy.running {
 		t.Error("it is looked at though its time is used up")
 	}
-	later := now.Add(time.Duration(float64(jitLookTime)/jitProcessShare) + time.Second)
+	later := now.Add(time.Duration(float64(saidLookTime)/saidProcessShare) + time.Second)
 	if !noisy.cpu.some(later) {
 		t.Errorf("%v left after %v", noisy.cpu.left, later.Sub(now))
 	}
-	if e.jit.cpu.some(later); e.jit.cpu.left-jitLookTime <= before {
-		t.Errorf("%v are left for all, %v before: what one process may take is all that there is", e.jit.cpu.left, before)
+	if e.said.cpu.some(later); e.said.cpu.left-saidLookTime <= before {
+		t.Errorf("%v are left for all, %v before: what one process may take is all that there is", e.said.cpu.left, before)
 	}
 	for range 12 {
-		e.jit.spend(newJITCode(nil), jitProcessCredit)
+		e.said.spend(newJITCode(nil), saidProcessCredit)
 	}
-	if e.jit.cpu.some(later) {
+	if e.said.cpu.some(later) {
 		t.Error("there is no end to the time that all may use")
 	}
 }
@@ -52,7 +51,7 @@ type endless struct{ updates int }
 
 func (u *endless) Update(io.ReaderAt, jitcode.FileID) (bool, error) {
 	u.updates++
-	for began := worker.ThreadCPU(unix.Gettid()); worker.ThreadCPU(unix.Gettid())-began < int64(jitLookTime); {
+	for began := worker.ThreadCPU(unix.Gettid()); worker.ThreadCPU(unix.Gettid())-began < int64(saidLookTime); {
 	}
 	return true, nil
 }
@@ -80,7 +79,7 @@ type saying struct {
 }
 
 func newSaying() *saying {
-	e := &Engine{cfg: testConfig(), log: zap.NewNop(), count: newStats(), jit: newJitter()}
+	e := &Engine{cfg: testConfig(), log: zap.NewNop(), count: newStats(), jit: newJitter(), said: newSaid()}
 	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
 	return &saying{e, &processState{}}
 }
@@ -126,12 +125,12 @@ func TestJITCodeOfItsTime(t *testing.T) {
 	}
 	s.says(a, "two")
 	two := s.sample(a)
-	if s.jit.replaced != 0 {
-		t.Errorf("%d bytes are counted twice", s.jit.replaced)
+	if s.said.replaced != 0 {
+		t.Errorf("%d bytes are counted twice", s.said.replaced)
 	}
 	s.says(a, "three")
 	three := s.sample(a)
-	if s.jit.replaced == 0 {
+	if s.said.replaced == 0 {
 		t.Error("a name that samples have is not counted")
 	}
 	check := func() {
@@ -166,15 +165,15 @@ func TestJITNamesTakenBack(t *testing.T) {
 	l := s.sample(a)
 	one := s.st.jit.lines
 	s.says(a, "")
-	if got := s.named(l); got != "one v8js" || s.jit.replaced != one || s.st.jit.lines != 0 {
-		t.Errorf("%q, %d bytes replaced of %d, %d left", got, s.jit.replaced, one, s.st.jit.lines)
+	if got := s.named(l); got != "one v8js" || s.said.replaced != one || s.st.jit.lines != 0 {
+		t.Errorf("%q, %d bytes replaced of %d, %d left", got, s.said.replaced, one, s.st.jit.lines)
 	}
 	s.says(a, "one")
 	s.sample(a)
 	s.says(a, "two")
 	s.says(a, "")
-	if s.jit.replaced != 2*one {
-		t.Errorf("%d bytes, want %d", s.jit.replaced, 2*one)
+	if s.said.replaced != 2*one {
+		t.Errorf("%d bytes, want %d", s.said.replaced, 2*one)
 	}
 }
 
@@ -190,8 +189,8 @@ func TestJITCodeOfLateSample(t *testing.T) {
 	}
 	s.sample(0x1000)
 	s.forgetGoneJIT(time.Now().Add(time.Hour))
-	if s.jit.bytes != 0 || len(s.jit.byMapping) != 0 {
-		t.Errorf("%d bytes and %d mappings are kept for ever", s.jit.bytes, len(s.jit.byMapping))
+	if s.said.bytes != 0 || len(s.jit.byMapping) != 0 {
+		t.Errorf("%d bytes and %d mappings are kept for ever", s.said.bytes, len(s.jit.byMapping))
 	}
 }
 
@@ -203,16 +202,16 @@ func TestJITCodeOfTheDead(t *testing.T) {
 	l := s.sample(a)
 	s.says(a, "one")
 	s.forgetJIT(s.st, now)
-	if s.st.jit != nil || s.jit.bytes == 0 {
-		t.Errorf("%d bytes are counted", s.jit.bytes)
+	if s.st.jit != nil || s.said.bytes == 0 {
+		t.Errorf("%d bytes are counted", s.said.bytes)
 	}
 	s.forgetGoneJIT(now.Add(2 * s.cfg.ReportInterval))
 	if got := s.named(l); got != "one v8js" {
 		t.Errorf("%q in the report after its end", got)
 	}
 	s.forgetGoneJIT(now.Add(time.Hour))
-	if s.jit.bytes != 0 || len(s.jit.byMapping) != 0 || s.jit.recent.Len() != 0 {
-		t.Errorf("%d bytes, %d mappings and %d processes are kept for ever", s.jit.bytes, len(s.jit.byMapping), s.jit.recent.Len())
+	if s.said.bytes != 0 || len(s.jit.byMapping) != 0 || s.said.recent.Len() != 0 {
+		t.Errorf("%d bytes, %d mappings and %d processes are kept for ever", s.said.bytes, len(s.jit.byMapping), s.said.recent.Len())
 	}
 
 	// It is still being looked at.
@@ -227,12 +226,12 @@ func TestJITCodeOfTheDead(t *testing.T) {
 	}
 	s.dropJIT(c)
 	s.says(a, "too late")
-	if s.jit.bytes != 0 || s.jit.recent.Len() != 0 {
-		t.Errorf("%d bytes are kept", s.jit.bytes)
+	if s.said.bytes != 0 || s.said.recent.Len() != 0 {
+		t.Errorf("%d bytes are kept", s.said.bytes)
 	}
 
 	// Those that said nothing are not kept, and of the others only as many as there is memory for.
-	for i := range 3 * int(s.debugLimits.jit) / jitStateBytes {
+	for i := range 3 * int(s.debugLimits.said) / jitStateBytes {
 		s.st = &processState{}
 		s.sample(a)
 		if i%2 == 0 {
@@ -240,7 +239,7 @@ func TestJITCodeOfTheDead(t *testing.T) {
 		}
 		s.forgetJIT(s.st, now)
 	}
-	if n, most := len(s.jit.byMapping), int(s.debugLimits.jit)/jitStateBytes; n == 0 || n > most || s.jit.bytes > int(s.debugLimits.jit) {
-		t.Errorf("%d processes of %d, %d bytes", n, most, s.jit.bytes)
+	if n, most := len(s.jit.byMapping), int(s.debugLimits.said)/jitStateBytes; n == 0 || n > most || s.said.bytes > int(s.debugLimits.said) {
+		t.Errorf("%d processes of %d, %d bytes", n, most, s.said.bytes)
 	}
 }

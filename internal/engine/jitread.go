@@ -157,7 +157,7 @@ const jitUpdates = 16
 func (r *jitReader) update(ctx context.Context, f *os.File, u updater) error {
 	id, err := identify(f)
 	more := err == nil
-	for n := 0; more && n < jitUpdates && r.cpu.soFar() < jitLookTime && ctx.Err() == nil; n++ {
+	for n := 0; more && n < jitUpdates && r.cpu.soFar() < saidLookTime && ctx.Err() == nil; n++ {
 		more, err = u.Update(f, id)
 	}
 	return errors.Join(err, f.Close())

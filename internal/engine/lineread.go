@@ -21,7 +21,7 @@ import (
 type debugLimits struct {
 	working uint64 // bytes, for the one batch that is being looked up
 	kept    uint64 // bytes, for all that stays open between two batches
-	jit     uint64 // bytes, for the names of all processes' JIT code
+	said    uint64 // bytes, for what all processes say of their code
 }
 
 const (
@@ -29,9 +29,9 @@ const (
 	debugShare = 8
 	// keptShare is the part that stays.
 	keptShare = 64
-	// jitShare is the part that names of JIT code may take, and jitFileShare the part of that which one file may take: a process
+	// saidShare is the part that what processes say of their code may take, and jitFileShare the part of that which one file may take: a process
 	// has two at most, and what is known of its addresses.
-	jitShare     = 8
+	saidShare    = 8
 	jitFileShare = 0.375
 	// spillSize is from how many bytes on what is decompressed goes to disk: what stays in memory would have to be decompressed
 	// again and again, as little of it is kept.
@@ -41,7 +41,7 @@ const (
 )
 
 func newDebugLimits(memoryBytes uint64) *debugLimits {
-	return &debugLimits{working: memoryBytes / debugShare, kept: memoryBytes / keptShare, jit: memoryBytes / jitShare}
+	return &debugLimits{working: memoryBytes / debugShare, kept: memoryBytes / keptShare, said: memoryBytes / saidShare}
 }
 
 // openDebug is debug information that can be asked again.

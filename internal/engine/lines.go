@@ -72,11 +72,7 @@ type lineFinder struct {
 }
 
 func newLineFinder() lineFinder {
-	lru, err := simplelru.NewLRU[*openDebug, *debugInfo](math.MaxInt32, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return lineFinder{open: lru, cpu: newAllowance(lineShare, lineCredit, lineDebt)}
+	return lineFinder{open: newLRU[*openDebug, *debugInfo](math.MaxInt32, nil), cpu: newAllowance(lineShare, lineCredit, lineDebt)}
 }
 
 // admits tells whether another batch may begin: one at a time, as it may take the memory that there is for all of them. Those of

@@ -99,7 +99,7 @@ func (e *Engine) poll(now time.Time) {
 	e.held.expire(e, now)
 	e.publish()
 	e.flushReady(now)
-	if e.builder.Bytes()+e.jit.replaced > int(e.cfg.MemoryBytes/4) {
+	if e.builder.Bytes()+e.said.replaced > int(e.cfg.MemoryBytes/4) {
 		e.beginFlush(now)
 	}
 }

@@ -39,6 +39,7 @@ const (
 
 // managed is a language runtime in a process: BPF pushes its frames, and they are named by what the process has in its memory.
 type managed struct {
+	saidSum
 	st    *processState
 	file  *process.File // that the runtime was found in
 	image runtimes.Image
@@ -48,7 +49,7 @@ type managed struct {
 	bias     uint64            // of the file, when it was
 	plan     runtimes.Plan
 	planned  uint64 // version of the mappings that the plan is for
-	warned   bool   // that it takes long to be ready
+	warned   bool   // that its frames cannot be had, or not yet
 	running  bool
 	tries    int
 	after    time.Time // no try to attach before
@@ -60,7 +61,6 @@ type managed struct {
 	queued bool
 	lines  int // bytes of lines in known
 	kept   int // bytes of the instance when the last job ended
-	bytes  int // in managedRuntimes' sum
 }
 
 // managedKey is what tells the frames of one runtime apart.
@@ -84,22 +84,7 @@ const (
 
 // managedRuntimes is all processes' language runtimes.
 type managedRuntimes struct {
-	queue  []*managed // with frames to name, or to be attached
-	recent *simplelru.LRU[*managed, struct{}]
-	bytes  int
-}
-
-func newManagedRuntimes() managedRuntimes {
-	return managedRuntimes{recent: newLRU[*managed, struct{}](1<<20, nil)}
-}
-
-// newLRU is simplelru's, which fails only for a size that is not positive.
-func newLRU[K comparable, V any](size int, evicted simplelru.EvictCallback[K, V]) *simplelru.LRU[K, V] {
-	lru, err := simplelru.NewLRU(size, evicted)
-	if err != nil {
-		panic(err)
-	}
-	return lru
+	queue, spare []*managed // with frames to name, or to be attached
 }
 
 // findRuntimes has the runtimes attached to that the process's executables hold. Of one runtime a process has one. Their frames are
@@ -121,7 +106,7 @@ func (e *Engine) findRuntimes(st *processState, mappings []process.MappedFile) {
 		}
 	}
 	for _, m := range st.runtimes {
-		if m.instance == nil {
+		if m.instance == nil && !m.running && m.tries > 0 && m.tries < attachTries {
 			m.after = time.Time{} // what it waits for may be known now
 		}
 		if m.instance == nil || m.outdated() {
@@ -150,8 +135,12 @@ func (e *Engine) dropUnmapped(st *processState, mappings []process.MappedFile) {
 }
 
 func newManaged(st *processState, file *process.File, found foundRuntime) *managed {
-	m := &managed{st: st, file: file, image: found.image, entry: found.entry}
-	m.known = newLRU(managedFrames, func(_ managedKey, n *managedName) { m.lines -= textBytes(n.symbol.Lines) })
+	m := &managed{saidSum: newSaidSum(), st: st, file: file, image: found.image, entry: found.entry}
+	m.known = newLRU(managedFrames, func(_ managedKey, n *managedName) {
+		bytes := textBytes(n.symbol.Lines)
+		m.lines -= bytes
+		m.replaced += bytes // samples may refer to it
+	})
 	return m
 }
 
@@ -172,7 +161,7 @@ func (r *managedRuntimes) enqueue(m *managed) {
 	}
 }
 
-// frameType is a runtime's name in profiles and metrics; records are checked to have no others.
+// frameType is a runtime's name in profiles and metrics; a record that has another is damaged.
 func frameType(r unwind.Runtime) string {
 	if all := runtimes.All(); int(r) < len(all) {
 		return all[r].FrameType
@@ -183,17 +172,19 @@ func frameType(r unwind.Runtime) string {
 // startManagedJobs has the processes looked into whose runtimes are to be attached to, or whose frames are to be named.
 func (e *Engine) startManagedJobs(now time.Time) {
 	queue := e.managed.queue
-	e.managed.queue = nil // a job that is refused at once is queued again
+	e.managed.queue = e.managed.spare[:0] // a job that is refused at once is queued again
 	for _, m := range queue {
 		m.queued = false
 		switch {
 		case m.gone:
-		case m.running || now.Before(m.after) || m.instance == nil && m.tries > 0 && m.st.sampledTick+1 < e.ticks:
+		case m.running || now.Before(m.after) || m.instance == nil && m.tries > 0 && m.st.sampledTick+1 < e.ticks, !e.said.some(m, now):
 			e.managed.enqueue(m) // also what does not run now
 		default:
 			e.startManagedJob(m)
 		}
 	}
+	clear(queue)
+	e.managed.spare = queue
 }
 
 // managedJob is what a worker does in a process.
@@ -205,12 +196,14 @@ type managedJob struct {
 	instance runtimes.Instance
 	mapping  unwind.Mapping
 	threads  *libc.Threads
+	unknown  error            // why there are none, nor will be
 	mappings []unwind.Mapping // nil: the plan stays as it is
 	frames   []unwind.RawFrame
 
 	plan  runtimes.Plan
-	found []foundFrame // of frames
+	found []foundFrame // of frames, as far as it came
 	err   error        // of the last one that was not found
+	cpu   cpuTime
 }
 
 // foundFrame is what was found of a frame; without lines it is not to be shown.
@@ -224,14 +217,16 @@ type memoryOpener interface {
 	OpenMemory(pid uint32, start uint64) (*procfs.Memory, error)
 }
 
-func (j *managedJob) run(ctx context.Context) (any, error) {
+func (j *managedJob) run(context.Context) (any, error) {
+	began := time.Now()
+	defer j.cpu.start()()
 	mem, err := j.proc.OpenMemory(j.pid, j.start)
 	if err != nil {
 		return nil, err
 	}
 	defer mem.Close()
 	if j.instance == nil {
-		p := runtimes.Process{PID: j.pid, Arch: ebpf.Arch, Memory: mem, Image: j.mapping, Threads: j.threads}
+		p := runtimes.Process{PID: j.pid, Arch: ebpf.Arch, Memory: mem, Image: j.mapping, Threads: j.threads, ThreadsUnknown: j.unknown}
 		if j.instance, err = j.image.Attach(&p); err != nil {
 			return nil, err
 		}
@@ -241,17 +236,15 @@ func (j *managedJob) run(ctx context.Context) (any, error) {
 			return nil, err
 		}
 	}
-	j.found = make([]foundFrame, len(j.frames))
-	for i, f := range j.frames {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	for _, f := range j.frames {
+		if len(j.found) > 0 && (j.cpu.soFar() > saidLookTime || time.Since(began) > managedTimeout/2) {
+			break
 		}
 		lines, err := j.instance.Symbolize(mem, nil, f)
 		if err != nil {
 			j.err = err
-			continue
 		}
-		j.found[i] = foundFrame{lines, true}
+		j.found = append(j.found, foundFrame{lines, err == nil})
 	}
 	return j, nil
 }
@@ -265,6 +258,7 @@ func (e *Engine) startManagedJob(m *managed) {
 	version := st.p.Version
 	if m.instance == nil || m.outdated() {
 		if !e.describeProcess(j, m) {
+			e.held.wake(m)
 			return // BPF is told of the process again when its mappings are known
 		}
 	}
@@ -277,8 +271,11 @@ func (e *Engine) startManagedJob(m *managed) {
 	}
 	m.running = true
 	e.symbols.asked++
-	e.jobs.submit(aboutProcess(j.pid, m.entry.FrameType+" functions"), managedTimeout, j.run, func(v any, err error) {
+	about := aboutProcess(j.pid, m.entry.FrameType+" functions")
+	about.lines = true
+	e.jobs.submit(about, managedTimeout, j.run, func(_ any, err error) {
 		m.running = false
+		e.said.spend(m, j.cpu.soFar())
 		e.symbols.answered++
 		e.held.wake(m)
 		if err != nil {
@@ -312,26 +309,38 @@ func (e *Engine) describeProcess(j *managedJob, m *managed) (ok bool) {
 		j.mappings = append(j.mappings, is)
 	}
 	if j.threads == nil {
-		e.requestLibc(list)
+		j.unknown = e.requestLibc(list)
 	}
 	return ok
 }
 
 // requestLibc has the files read that may be the C library, though nothing was sampled in them yet: those that are called so, or, where
-// none is, all of a few.
-func (e *Engine) requestLibc(list []process.MappedFile) {
+// none is, all of a few. If all of them were read, and one is a C library that nothing is known of, the result says so.
+func (e *Engine) requestLibc(list []process.MappedFile) (unknown error) {
 	const few = 32
 	named := slices.ContainsFunc(list, func(m process.MappedFile) bool { return m.File != nil && isLibc(m.File.Path) })
 	if !named && len(list) > few {
-		return
+		return nil
 	}
+	reading := false
 	for i := range list {
-		if f := list[i].File; f != nil && (!named || isLibc(f.Path)) {
-			if x := e.executables.Of(f); x != nil {
-				e.requestExecutable(x)
-			}
+		f := list[i].File
+		if f == nil || named && !isLibc(f.Path) {
+			continue
+		}
+		x := e.executables.Of(f)
+		switch {
+		case x == nil:
+		case e.requestExecutable(x):
+			reading = true
+		case ready(x):
+			unknown = cmp.Or(unknown, x.Payload.threadsUnknown)
 		}
 	}
+	if reading {
+		return nil
+	}
+	return unknown
 }
 
 // isLibc tells whether a file has the name of a C library, or of the part of an old one that has the threads.
@@ -350,11 +359,18 @@ func (e *Engine) managedFailed(m *managed, j *managedJob, err error) {
 	m.tries++
 	now := time.Now()
 	m.after = now.Add(min(attachPause<<min(m.tries, attachTries), attachPatience))
-	for _, f := range j.frames {
-		e.managedMissing(m, f, now)
+	if began(err) {
+		for _, f := range j.frames {
+			e.managedMissing(m, f, now)
+		}
+	} else {
+		m.wanted = append(j.frames, m.wanted...)
+	}
+	if !m.dropped {
+		e.said.account(m)
 	}
 	// what others keep the workers from doing says nothing of this one, nor does a failure of what has worked before
-	passes := errors.Is(err, runtimes.ErrNotReady) || m.instance != nil || refused(err)
+	passes := errors.Is(err, runtimes.ErrNotReady) || m.instance != nil || !began(err) || errors.Is(err, worker.ErrTimeout)
 	ends := errors.Is(err, procfs.ErrGone) || errors.Is(err, runtimes.ErrUnsupported) || m.tries >= attachTries && !passes
 	if !errors.Is(err, procfs.ErrGone) && (ends || m.tries >= attachTries) && !m.warned {
 		m.warned = true
@@ -373,14 +389,14 @@ func (e *Engine) managedFailed(m *managed, j *managedJob, err error) {
 	e.managed.enqueue(m)
 }
 
-// refused tells whether a worker did not do its job, or not in time.
-func refused(err error) bool {
-	for _, why := range []error{worker.ErrTimeout, worker.ErrStuck, worker.ErrGroupStuck, worker.ErrFull, worker.ErrExhausted} {
+// began tells whether a worker has begun a job that failed.
+func began(err error) bool {
+	for _, why := range []error{worker.ErrStuck, worker.ErrGroupStuck, worker.ErrFull, worker.ErrExhausted} {
 		if errors.Is(err, why) {
-			return true
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // forgetManaged drops what is known of the runtimes of a process that is gone.
@@ -394,9 +410,9 @@ func (e *Engine) forgetManaged(st *processState) {
 // dropManaged drops what is known of a runtime. Reports keep the names that they refer to.
 func (e *Engine) dropManaged(m *managed) {
 	m.gone, m.dropped = true, true
-	e.managed.recent.Remove(m)
-	e.managed.bytes -= m.bytes
-	m.bytes = 0
+	m.known.Purge()
+	e.said.drop(m)
+	e.held.wake(m)
 }
 
 // owners tells BPF of the runtimes of a process, and splits its mappings where code is theirs.
@@ -406,8 +422,12 @@ func (e *Engine) owners(st *processState, mappings []ebpf.MappedTable) []ebpf.Ma
 			continue
 		}
 		if err := e.kernel.Processes.PutRuntime(st.id, m.entry.Name, m.plan.Proc); err != nil {
-			e.count.RuntimeErrors++
-			e.log.Debug("telling BPF of a language runtime", zap.Uint32("pid", st.p.PID), zap.Error(err))
+			if !m.warned {
+				m.warned = true
+				e.count.RuntimeErrors++
+				e.log.Warn("BPF could not be told of a language runtime: its frames cannot be had", zap.Uint32("pid", st.p.PID),
+					zap.String("runtime", m.entry.FrameType), zap.Error(err))
+			}
 			continue
 		}
 		mappings = split(mappings, m.plan.Ranges, m.entry.ID)

@@ -9,10 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
+	"github.com/hostprofiles/hostprofiles/internal/process/worker"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
@@ -99,16 +101,58 @@ func TestManagedJob(t *testing.T) {
 	_, err = j.run(context.Background())
 	require.ErrorIs(t, err, procfs.ErrGone)
 
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	j = &managedJob{proc: toyMemory{}, image: r, instance: r, frames: []unwind.RawFrame{{A: 1}}}
-	_, err = j.run(ctx)
-	require.ErrorIs(t, err, context.Canceled)
+	const slow = 4 * saidLookTime / 5 // the third is not looked at any more
+	j = &managedJob{proc: toyMemory{}, image: r, instance: slowRuntime{slow}, frames: []unwind.RawFrame{{A: 1}, {A: 2}, {A: 3}}}
+	_, err = j.run(context.Background())
+	require.NoError(t, err)
+	require.Len(t, j.found, 2)
+	require.Greater(t, j.cpu.soFar(), slow)
+}
+
+// slowRuntime takes CPU time for each frame.
+type slowRuntime struct{ each time.Duration }
+
+func (r slowRuntime) Plan(unwind.Memory, []unwind.Mapping) (runtimes.Plan, error) {
+	return runtimes.Plan{}, nil
+}
+
+func (r slowRuntime) Symbolize(unwind.Memory, []unwind.Line, unwind.RawFrame) ([]unwind.Line, error) {
+	for began := worker.ThreadCPU(unix.Gettid()); worker.ThreadCPU(unix.Gettid())-began < int64(r.each); {
+	}
+	return nil, nil
+}
+
+func (slowRuntime) Bytes() int { return 0 }
+
+// TestManagedUnfinished: what a look did not come to is asked for in the next one; names that are dropped count as long as reports may
+// refer to them.
+func TestManagedUnfinished(t *testing.T) {
+	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, said: newSaid(), log: zap.NewNop()}
+	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
+	m := newManaged(&processState{p: &process.Process{}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
+	m.instance = &toyRuntime{}
+	for i := range uint64(3) {
+		require.False(t, e.named(m, unwind.RawFrame{A: i}))
+	}
+	j := &managedJob{frames: m.wanted, found: []foundFrame{{[]unwind.Line{{Function: unwind.Function{Name: "f"}}}, true}}}
+	m.wanted = []unwind.RawFrame{{A: 9}}
+	e.managedFound(m, j)
+	require.Equal(t, []unwind.RawFrame{{A: 1}, {A: 2}, {A: 9}}, m.wanted)
+	require.Equal(t, []*managed{m}, e.managed.queue)
+
+	j.frames, m.wanted = m.wanted, nil
+	e.managedFailed(m, j, worker.ErrFull)
+	require.Len(t, m.wanted, 3, "a look that never began has not found that something is missing")
+	lines := m.lines
+	require.NotZero(t, lines)
+	e.dropManaged(m)
+	require.Zero(t, e.said.bytes)
+	require.Equal(t, lines, e.said.replaced)
 }
 
 // TestManagedNames: a sample waits for names once; what was not there is looked for again later; what is gone is not waited for.
 func TestManagedNames(t *testing.T) {
-	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, managed: newManagedRuntimes()}
+	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, said: newSaid()}
 	e.debugLimits = newDebugLimits(e.cfg.MemoryBytes)
 	e.log = zap.NewNop()
 	m := newManaged(&processState{p: &process.Process{}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
@@ -124,7 +168,7 @@ func TestManagedNames(t *testing.T) {
 	require.True(t, e.named(m, frame))
 	require.True(t, e.named(m, missing))
 	require.Empty(t, m.wanted)
-	require.Equal(t, managedStateBytes+1000+2*entryBytes+m.lines, e.managed.bytes)
+	require.Equal(t, managedStateBytes+1000+2*entryBytes+m.lines, e.said.bytes)
 	n, _ := m.known.Peek(managedKey{0, 0})
 	n.looked = time.Now().Add(-staleFor - time.Second)
 	require.False(t, e.named(m, missing))
@@ -134,15 +178,15 @@ func TestManagedNames(t *testing.T) {
 	require.True(t, e.named(m, missing))
 
 	m.wanted = nil
-	e.debugLimits.jit = 1
-	e.keepManaged(m)
+	e.debugLimits.said = 1
+	e.keepSaid(m)
 	require.Zero(t, m.known.Len(), "names are dropped when the budget is spent")
 	require.Zero(t, m.lines)
 }
 
 // TestManagedFailures: what is not ready is tried again for a while, what is not supported is not.
 func TestManagedFailures(t *testing.T) {
-	e := &Engine{managed: newManagedRuntimes(), log: zap.NewNop()}
+	e := &Engine{said: newSaid(), log: zap.NewNop()}
 	fresh := func() *managed {
 		return newManaged(&processState{p: &process.Process{}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
 	}
@@ -175,7 +219,7 @@ func TestManagedFailures(t *testing.T) {
 
 // TestManagedRefused: a look that no worker takes is tried again, and does not end naming.
 func TestManagedRefused(t *testing.T) {
-	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, managed: newManagedRuntimes(), log: zap.NewNop()}
+	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, said: newSaid(), log: zap.NewNop()}
 	e.jobs = newJobs(e.log, newCloser(e.log))
 	e.jobs.close()
 	m := newManaged(&processState{p: &process.Process{PID: 7}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
@@ -193,7 +237,7 @@ func TestManagedRefused(t *testing.T) {
 
 // TestNameManaged asks for all frames of a stack at once.
 func TestNameManaged(t *testing.T) {
-	e := &Engine{cfg: Config{Symbolize: true}, managed: newManagedRuntimes()}
+	e := &Engine{cfg: Config{Symbolize: true}, said: newSaid()}
 	st := &processState{p: &process.Process{PID: 7}}
 	m := newManaged(st, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
 	st.runtimes = []*managed{m}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"time"
+	"unsafe"
 
 	"go.uber.org/zap"
 
@@ -73,7 +74,10 @@ func (e *Engine) managedMissing(m *managed, f unwind.RawFrame, now time.Time) {
 // managedFound takes the names of frames.
 func (e *Engine) managedFound(m *managed, j *managedJob) {
 	now := time.Now()
-	for i, f := range j.frames {
+	if rest := j.frames[len(j.found):]; len(rest) > 0 {
+		m.wanted = append(rest, m.wanted...)
+	}
+	for i, f := range j.frames[:len(j.found)] {
 		if !j.found[i].ok {
 			e.managedMissing(m, f, now)
 			continue
@@ -94,28 +98,16 @@ func (e *Engine) managedFound(m *managed, j *managedJob) {
 		e.managed.enqueue(m)
 	}
 	m.kept = m.instance.Bytes()
-	if !m.dropped {
-		e.keepManaged(m)
+	if m.dropped {
+		m.known.Purge()
+		e.said.account(m)
+	} else {
+		e.keepSaid(m)
 	}
 }
 
-// keepManaged accounts for what is known of a runtime, and drops what was used least.
-func (e *Engine) keepManaged(m *managed) {
-	e.managed.recent.Add(m, struct{}{})
-	e.managed.account(m)
-	for e.managed.bytes > int(e.debugLimits.jit) {
-		oldest, _, ok := e.managed.recent.RemoveOldest()
-		if !ok {
-			return
-		}
-		e.count.Evictions++
-		oldest.forgetNames()
-		e.managed.account(oldest)
-	}
-}
-
-// forgetNames drops the names of all frames; they are found again when the frames are sampled.
-func (m *managed) forgetNames() {
+// forget implements speaker.
+func (m *managed) forget(*Engine) {
 	waiting := m.wanted
 	m.known.Purge()
 	for _, f := range waiting {
@@ -129,11 +121,10 @@ func (m *managed) forgetNames() {
 // outdated tells whether the plan may be another one by now.
 func (m *managed) outdated() bool { return !m.plan.Fixed && m.planned != m.st.p.Version }
 
-// size is what is known of the runtime.
-func (m *managed) size() int { return managedStateBytes + m.known.Len()*entryBytes + m.lines + m.kept }
-
-func (r *managedRuntimes) account(m *managed) {
-	n := m.size()
-	r.bytes += n - m.bytes
-	m.bytes = n
+// size implements speaker.
+func (m *managed) size() int {
+	if m.dropped {
+		return 0
+	}
+	return managedStateBytes + m.known.Len()*entryBytes + cap(m.wanted)*int(unsafe.Sizeof(unwind.RawFrame{})) + m.lines + m.kept
 }

@@ -45,7 +45,7 @@ type stack struct {
 
 	since time.Time // when it began to wait
 	late  bool      // it waits no more for files that are only looked at again
-	waits any       // for what: a *process.Process, whose mappings are read, or a *process.File
+	waits any       // for what: a *process.Process, whose mappings are read, a *process.File, or a *managed
 }
 
 // waitsFor is complete's answer.
@@ -116,6 +116,7 @@ func (e *Engine) comm(b []byte) string {
 
 // complete walks on as far as possible and tells whether the stack can be delivered. If not, what it needs is on its way.
 func (e *Engine) complete(k *stack) bool {
+	unnamed := e.nameManaged(k) // at once: a process may be gone by the time that a table is there
 	for k.resumable {
 		if !e.mapsReady(k.state) {
 			if k.state.p.LostEvents() {
@@ -134,8 +135,8 @@ func (e *Engine) complete(k *stack) bool {
 			k.giveUp() // it can't be read, and nobody tries
 		}
 	}
-	if m := e.nameManaged(k); m != nil {
-		return k.waitsFor(m)
+	if unnamed != nil {
+		return k.waitsFor(unnamed)
 	}
 	for _, f := range k.user {
 		if f.Managed() {

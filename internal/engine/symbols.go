@@ -86,11 +86,7 @@ func (xs *executableSymbols) busy() bool {
 
 func newExecutableSymbols() *executableSymbols {
 	xs := &executableSymbols{}
-	gone := func(_ unwind.FileAddr, s *symbolized) { xs.bytes -= symbolize.LineBytes(s.lines) }
-	var err error
-	if xs.lru, err = simplelru.NewLRU(linesPerExecutable, gone); err != nil {
-		panic(err) // only for a size that is not positive
-	}
+	xs.lru = newLRU(linesPerExecutable, func(_ unwind.FileAddr, s *symbolized) { xs.bytes -= symbolize.LineBytes(s.lines) })
 	return xs
 }
 

@@ -66,6 +66,10 @@ func TestOtherRoot(t *testing.T) {
 			t.Error("another generation is another file")
 		}
 	}
+	x := NewExecutables[int](ExecutablesOptions{})
+	if x.Acquire(mapping(1, 0, "/usr/lib/libz.so.1"), 1) == x.Acquire(mapping(1, 0, "/snapshot/usr/lib/libz.so.1"), 1) {
+		t.Error("/proc has both paths in full: these are two files of btrfs with one inode number")
+	}
 }
 
 // TestPathsOfOneFile: a mount shows a file under a path of its own, and hard links do. Where the kernel has told that it is one file,

@@ -98,17 +98,22 @@ func (f *File) is(m *MmapInfo) bool {
 	if f.ID.Generation != 0 && m.File.Generation != 0 {
 		return f.ID.Generation == m.File.Generation
 	}
-	return f.hasPath(m.Path)
+	return f.hasPath(m.Path, f.ID.Generation != 0 || m.File.Generation != 0)
 }
 
-func (f *File) hasPath(path string) bool {
+// hasPath tells whether f was seen under a path; told: one of them is from the kernel's records.
+func (f *File) hasPath(path string, told bool) bool {
+	same := samePath
+	if !told {
+		same = func(a, b string) bool { return a == b }
+	}
 	path = Undeleted(path)
-	return samePath(Undeleted(f.Path), path) || slices.ContainsFunc(f.paths, func(p string) bool { return samePath(p, path) })
+	return same(Undeleted(f.Path), path) || slices.ContainsFunc(f.paths, func(p string) bool { return same(p, path) })
 }
 
 // alsoAt remembers the path of a mapping that the kernel told to be of f, and returns how many bytes more f takes.
 func (f *File) alsoAt(path string) (bytes int) {
-	if path == f.Path || f.hasPath(path) {
+	if path == f.Path || f.hasPath(path, true) {
 		return 0
 	}
 	path = Undeleted(path)

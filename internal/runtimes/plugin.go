@@ -42,8 +42,10 @@ type Process struct {
 	Memory unwind.Memory
 	// Image is an executable mapping of the Image's file: its Bias is the file's.
 	Image unwind.Mapping
-	// Threads tells where the process's C library keeps what belongs to a thread; nil if that is not known.
-	Threads *libc.Threads
+	// Threads tells where the process's C library keeps what belongs to a thread; nil if that is not known, and then ThreadsUnknown says
+	// why it will not be, or is nil if it may be later.
+	Threads        *libc.Threads
+	ThreadsUnknown error
 }
 
 // Instance is a runtime in a process. One goroutine at a time uses it, which may block: it reads the process's memory.

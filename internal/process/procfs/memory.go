@@ -41,7 +41,7 @@ func (m *Memory) Read(a unwind.Addr, b []byte) error {
 		return fmt.Errorf("reading %d bytes of process %d at %#x: no user address", len(b), m.pid, uint64(a))
 	}
 	if _, err := m.file.ReadAt(b, int64(a)); err != nil {
-		return fmt.Errorf("reading %d bytes of process %d at %#x: %w", len(b), m.pid, uint64(a), lost(err))
+		return fmt.Errorf("reading %d bytes of process %d at %#x: %w", len(b), m.pid, uint64(a), ended(err))
 	}
 	return nil
 }

@@ -62,11 +62,16 @@ func (fs *FS) SameText(ctx context.Context, pid uint32, start, end unwind.Addr, 
 // lost tells apart why memory cannot be read: at its end the process has none (0 bytes, which Go calls EOF), and what it has unmapped
 // cannot be read (EIO). mem_rw() in fs/proc/base.c of Linux 6.1.
 func lost(err error) error {
-	switch {
-	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w (%w)", ErrGone, err)
-	case errors.Is(err, unix.EIO):
+	if errors.Is(err, unix.EIO) {
 		return fmt.Errorf("%w (%w)", ErrNotText, err)
+	}
+	return ended(err)
+}
+
+// ended is gone for reads of a process's memory.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w (%w)", ErrGone, err)
 	}
 	return gone(err)
 }

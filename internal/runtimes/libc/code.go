@@ -20,7 +20,7 @@ const (
 	codeInstructions = 12
 )
 
-// fromCode is an ErrNotLibc, wrapped, if the functions' code is not of that shape.
+// fromCode is an ErrUnknown, wrapped, if the functions' code is not of that shape.
 func fromCode(f *elffile.File, get, self elffile.Symbol) (*Threads, error) {
 	t := &Threads{BlockBits: 31, Stride: 8, ModuleStride: 8}
 	code, ok := readCode(f, get), false
@@ -35,7 +35,7 @@ func fromCode(f *elffile.File, get, self elffile.Symbol) (*Threads, error) {
 		t.Table, ok = amd64Table(code)
 	}
 	if !ok {
-		return nil, fmt.Errorf("pthread_getspecific has code of an unknown kind: %w", ErrNotLibc)
+		return nil, fmt.Errorf("pthread_getspecific has code of a kind that is not known: %w", ErrUnknown)
 	}
 	return t, nil
 }

@@ -11,8 +11,12 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
-// ErrNotLibc: the file is no C library whose threads anything is known of.
-var ErrNotLibc = errors.New("no C library")
+var (
+	// ErrNotLibc: the file is no C library that has threads.
+	ErrNotLibc = errors.New("no C library")
+	// ErrUnknown: it is one, but where it keeps what belongs to a thread cannot be told.
+	ErrUnknown = errors.New("a C library of an unknown kind")
+)
 
 // Threads tells where a thread's value of a key of pthread_key_create is:
 //
@@ -35,7 +39,8 @@ type Threads struct {
 	GNU          bool // the GNU C library, whose mutexes differ in size among architectures
 }
 
-// Detect looks at a file for the functions and tables of a C library. ErrNotLibc if it has none.
+// Detect looks at a file for the functions and tables of a C library. ErrNotLibc if it has none, ErrUnknown, wrapped, if they tell
+// nothing.
 func Detect(f *elffile.File) (*Threads, error) {
 	d, err := elffile.NewDynamic(f)
 	if errors.Is(err, elffile.ErrNoDynamic) {
@@ -110,7 +115,7 @@ func fromThreadDB(f *elffile.File, d *elffile.Dynamic) (*Threads, error) {
 	size, specific, stride := word(dbPthread, 0), word(dbSpecific, offset), word(dbDataSize, 0)
 	value, keys := word(dbData, offset), word(dbLevel2, count)
 	if specific == 0 || specific >= size || size > 1<<16 || stride == 0 || stride > 64 || value >= stride || keys != 32 {
-		return nil, fmt.Errorf("what libthread_db is told is not plausible: %w", ErrNotLibc)
+		return nil, fmt.Errorf("what libthread_db is told is not plausible: %w", ErrUnknown)
 	}
 	const dtv = 16 // sizeof(dtv_t), sysdeps/generic/dl-dtv.h
 	t := &Threads{BlockBits: 5, Stride: stride, Value: value, ModuleStride: dtv, GNU: true}

@@ -20,7 +20,8 @@ import (
 const (
 	maxLoop      = 1 << 20 // bytes of one part; the largest known has a tenth of it
 	maxFragments = 8
-	maxLookups   = 256 // in the unwind table
+	maxLookups   = 256     // in the unwind table
+	maxDecoded   = 8 << 20 // bytes of code that are looked through
 	// surePlaces is how many places behind its first instruction a part is jumped to that does not jump back: what is no instruction may
 	// look like a jump.
 	surePlaces = 3
@@ -42,7 +43,8 @@ func findLoop(f *elffile.File, s *elffile.Symbol) ([]unwind.Extent, error) {
 		return nil, fmt.Errorf("the interpreter's loop has no size: %w", runtimes.ErrUnsupported)
 	}
 	parts := []unwind.Extent{first}
-	left := maxLookups
+	left, bytes := maxLookups, unwind.FileAddr(maxDecoded)
+	rejected := map[unwind.FileAddr]bool{}
 	for n := 0; n < len(parts) && len(parts) < maxFragments; n++ {
 		targets, err := outside(f, parts[n])
 		if err != nil {
@@ -61,9 +63,10 @@ func findLoop(f *elffile.File, s *elffile.Symbol) ([]unwind.Extent, error) {
 			if !ok || to == x.Start { // a jump to a first instruction may be a tail call
 				continue
 			}
-			if last = x; x.End-x.Start > maxLoop {
+			if last = x; x.End-x.Start > maxLoop || x.End-x.Start > bytes || rejected[x.Start] {
 				continue
 			}
+			bytes -= x.End - x.Start
 			back, err := outside(f, x)
 			if err != nil {
 				return nil, err
@@ -76,6 +79,8 @@ func findLoop(f *elffile.File, s *elffile.Symbol) ([]unwind.Extent, error) {
 			}
 			if into >= surePlaces || slices.ContainsFunc(back, func(to unwind.FileAddr) bool { return within(parts, to) }) {
 				parts = append(parts, x)
+			} else {
+				rejected[x.Start] = true
 			}
 		}
 	}

@@ -57,8 +57,8 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 	}
 	s := symbols{d: d}
 	code := s.find("PyCode_Type")
-	if s.err != nil || code == nil {
-		return nil, cmp.Or(s.err, error(runtimes.ErrNotThis))
+	if code == nil {
+		return nil, runtimes.ErrNotThis // nor does a damaged file hold it as far as anybody knows
 	}
 	i := &image{code: code.Value}
 	loop, runtime := s.find("_PyEval_EvalFrameDefault"), s.find("_PyRuntime")
@@ -180,8 +180,11 @@ func (i *image) findThread(f *elffile.File, s *symbols, runtime *elffile.Symbol)
 // Attach implements runtimes.Image.
 func (i *image) Attach(p *runtimes.Process) (runtimes.Instance, error) {
 	t := p.Threads
+	if t == nil && p.ThreadsUnknown != nil {
+		return nil, fmt.Errorf("where the C library keeps what belongs to a thread: %w: %w", p.ThreadsUnknown, runtimes.ErrUnsupported)
+	}
 	if t == nil {
-		return nil, fmt.Errorf("where the C library keeps what belongs to a thread is not known: %w", runtimes.ErrNotReady)
+		return nil, fmt.Errorf("where the C library keeps what belongs to a thread is not known yet: %w", runtimes.ErrNotReady)
 	}
 	if i.unsure {
 		if err := i.checkLive(p.Memory, p.Image.Bias); err != nil {

@@ -54,11 +54,11 @@ func NewDynamic(f *File) (*Dynamic, error) {
 	}
 	d := &Dynamic{f: f}
 	var gnu, sysv unwind.FileAddr
-	for i := range min(at.FileSize/16, maxDynamic) {
-		var b [16]byte
-		if err := f.ReadAddr(b[:], at.VAddr+unwind.FileAddr(16*i)); err != nil {
-			return nil, fmt.Errorf("reading the dynamic section: %w", err)
-		}
+	tags := make([]byte, min(at.FileSize/16, maxDynamic)*16)
+	if err := f.ReadAddr(tags, at.VAddr); err != nil {
+		return nil, fmt.Errorf("reading the dynamic section: %w", err)
+	}
+	for b := tags; len(b) >= 16; b = b[16:] {
 		value := binary.LittleEndian.Uint64(b[8:])
 		switch elf.DynTag(binary.LittleEndian.Uint64(b[:])) {
 		case elf.DT_NULL:
