@@ -50,19 +50,22 @@ class Ten(object):
 
 def rounds(until):
     # Whoever is most behind its share is next: what a loop costs depends on where things lie in memory, too. A turn in which the CPU was
-    # elsewhere counts as a short one.
+    # elsewhere counts as a short one. Turns are of random lengths, so that none keeps step with the sampling.
     burners = [[callSixty, 6, 0.0], [callThirty, 3, 0.0], [Ten, 1, 0.0]]
-    short = 1.0
+    least = 1.0  # seconds an iteration
+    random = 1
     now = clock()
     while now < until:
         b = burners[0]
         for other in burners:
             if other[2] * b[1] < b[2] * other[1]:
                 b = other
-        b[0](UNIT)
+        random = (random * 1103515245 + 12345) % 2147483648
+        n = UNIT // 5 + random // 65536 % (3 * UNIT)
+        b[0](n)
         before, now = now, clock()
-        short = min(short, now - before)
-        b[2] += now - before if now - before < 4 * short else short
+        least = min(least, (now - before) / n)
+        b[2] += now - before if now - before < 4 * least * n else least * n
 
 
 clock = getattr(time, 'process_time', None) or time.clock
