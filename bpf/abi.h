@@ -241,6 +241,128 @@ struct python_proc {
 	__u16 reserved[3];
 };
 
+/* What the second word of one of HotSpot's frames says, in bits of the first word above the address
+ * of HOTSPOT_ADDR_BITS. */
+enum hotspot_kind {
+	/* address of the nmethod; below the number of the compilation, and the pc from where the
+	   code begins */
+	HOTSPOT_COMPILED,
+	/* address of the Method; below the index of the bytecode, and the address of the
+	 * ConstMethod
+	 */
+	HOTSPOT_INTERPRETED,
+	/* address of the CodeBlob; that of its name */
+	HOTSPOT_STUB,
+	HOTSPOT_LEAF = 4, /* with the others: the pc is no return address */
+};
+
+enum hotspot_flag {
+	HOTSPOT_KINDS = 1, /* blobs have a kind, else their names tell */
+	HOTSPOT_CODE_POINTER =
+	    2, /* where code begins is an address, else an offset from the blob */
+	HOTSPOT_DEOPT_POINTER = 4,  /* so is where deoptimization begins */
+	HOTSPOT_SHORT_COMPLETE = 8, /* frame_complete has two bytes */
+	HOTSPOT_BCI = 16, /* what is small where the address of a bytecode should be is its index */
+	HOTSPOT_DEOPT_MH = 32, /* there is another place for calls of method handles */
+};
+
+enum hotspot_limits {
+	HOTSPOT_HEAPS = 4,
+	HOTSPOT_HEAD_WORDS = 64,  /* more than is read of a blob */
+	HOTSPOT_ADDR_BITS = 52,   /* of a frame's first word; HOTSPOT_KIND above */
+	HOTSPOT_METHOD_BITS = 48, /* of an interpreted frame's second word; the index above */
+	HOTSPOT_NO_BCI = 0xffff,
+	HOTSPOT_MAX_FRAME = 1 << 17, /* words */
+};
+
+/* One of HotSpot's code heaps. */
+struct hotspot_heap {
+	__u64 low;
+	__u64 high;   /* of what is reserved */
+	__u64 segmap; /* a byte for each segment */
+	__u32 shift;  /* to the number of a segment */
+	__u32 reserved;
+};
+
+/*
+ * HotSpot in a process. Offsets are in bytes: of a blob, from the header of the block that it is
+ * in.
+ */
+struct hotspot_proc {
+	struct hotspot_heap heap[HOTSPOT_HEAPS];
+	__u64 low, high; /* of all heaps */
+	__u64 interpreter_low, interpreter_high;
+	__u64 call_return;               /* where calls of Java from C++ return to */
+	__u64 barrier_low, barrier_high; /* code that virtual threads return to */
+	__u16 head_bytes;                /* to read of a block: less than 8 * HOTSPOT_HEAD_WORDS */
+	__u16 block_bytes;               /* of a block's header */
+	__u16 used;
+	__u16 name;
+	__u16 kind;
+	__u16 size;
+	__u16 frame_size;
+	__u16 frame_complete;
+	__u16 code;
+	__u16 method;
+	__u16 compile_id;
+	__u16 orig_pc;
+	__u16 deopt;
+	__u16 deopt_mh;
+	__u16 method_const; /* of the ConstMethod's address in a Method */
+	__u16 const_bytes;  /* of a ConstMethod; the bytecodes follow */
+	__u8 flags;         /* hotspot_flag */
+	__u8 nmethod_kind;
+	__u8 bcp;         /* where an interpreted frame has it, in words below the frame pointer */
+	__u8 frame_words; /* of a whole interpreted frame, below the frame pointer */
+	__u32 reserved;
+};
+
+/* Which code of V8's a mapping holds: struct mapping's part. */
+enum v8_part {
+	V8_GENERATED, /* in anonymous memory */
+	V8_BUILTIN,   /* the embedded builtins, of the file or mapped once more */
+	V8_HANDLER,   /* those that run one bytecode each */
+};
+
+/* A frame of V8's: what its first word has above the address, and what is in the second. */
+enum v8_frame {
+	V8_FRAME_SHIFT = 52, /* user addresses have at most so many bits */
+	/* address: SharedFunctionInfo. The lower half: where the interpreter is in the bytecode, as
+	 * its frame says it; the upper: v8_check of the function. */
+	V8_FRAME_INTERPRETED = 1,
+	/* address: SharedFunctionInfo. The lower 48 bits: pc; above: v8_check of the function, and
+	 * of the code in generated code. */
+	V8_FRAME_FUNCTION = 2,
+	/* address: pc. The lower half: what V8 says the frame is, 0 if nothing; the upper: v8_check
+	 * of generated code. */
+	V8_FRAME_CODE = 3,
+	V8_FRAME_EXACT = 8, /* added: pc is no return address */
+	V8_PC_BITS = 48,
+};
+
+enum v8_limits {
+	V8_SLOTS = 7,         /* words of a frame: five below its frame record, and that */
+	V8_MAX_MARKER = 256,  /* V8 has some 30 types of frames, at twice their numbers */
+	V8_SPILLS = 24,       /* words of a handler's frame that may say where it is */
+	V8_WINDOW = 256,      /* bytes of code that are looked at for a function's start */
+	V8_CHECKED_CODE = 16, /* bytes before pc */
+	V8_CHECKED_SHARED =
+	    3, /* words of a SharedFunctionInfo, the second of which does not count */
+};
+
+/* V8 in a process; offsets are in bytes. */
+struct v8_proc {
+	__u64 interpreter_return; /* ELF virtual address behind the interpreter's only call of a
+				     handler */
+	__u64 code_map; /* first word of the objects that hold generated code; 0: not known yet */
+	__u16 function_shared; /* of the SharedFunctionInfo in a JSFunction */
+	__u16 shared_names;    /* of V8_CHECKED_SHARED words in that */
+	__u8 array_slot;       /* which of a frame's V8_SLOTS has the bytecode array */
+	__u8 offset_slot;      /* and where the interpreter is in it */
+	__u8 code_header;      /* bytes of the objects that hold generated code, before that */
+	__u8 code_align;       /* of generated code, as a power of two */
+};
+
 enum sample_flag {
 	SAMPLE_KERNEL_MODE = 1,
 	SAMPLE_COPY = 2,          /* struct registers and copy_bytes of stack follow the frames */
@@ -293,14 +415,15 @@ struct counters {
 	__u64 reserved[5];
 };
 
-/* VARIANT_TAIL's programs after the first, by their place in the map walk_programs. */
+/* The programs after the first, by their place in the map walk_programs. All but the last are
+ * VARIANT_TAIL's. */
 enum walk_program {
 	WALK_ON,
 	/* guesses the caller of the frame that was pushed last, and walks on: on_cpu_guess, or
 	 * on_cpu_by_fp if the verifier refuses that */
 	WALK_GUESS,
-	WALK_SEARCH, /* the same, if the code did not tell */
-	WALK_PROGRAMS,
+	WALK_SEARCH,  /* the same, if the code did not tell */
+	WALK_RUNTIME, /* and from here on by the numbers of language runtimes: those' unwinders */
 };
 
 enum trigger {

@@ -4,6 +4,8 @@
 #include "core/walk.h"
 #include "unwind/native.h"
 #include "unwind/python.h"
+#include "unwind/hotspot.h"
+#include "unwind/v8.h"
 #include "trigger/on_cpu.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@
 #ifndef HOSTPROFILES_RUNTIMES_H
 #define HOSTPROFILES_RUNTIMES_H
 
-#define RUNTIMES(X) X(native, 0) X(python, 2)
+#define RUNTIMES(X) X(native, 0) X(python, 2) X(hotspot, 3) X(v8, 4)
 
 enum runtime {
 #define X(name, number) RUNTIME_##name = number,

@@ -49,6 +49,7 @@ test                /usr/lib/llvm-19/bin/ld.lld   lld-19
 test                rustc                         rustc
 test                node                          nodejs
 test                luajit                        luajit
+test,mix            javac                         default-jdk-headless
 test                aarch64-linux-gnu-gcc         gcc-aarch64-linux-gnu
 test                aarch64-linux-gnu-g++         g++-aarch64-linux-gnu
 test                qemu-aarch64                  qemu-user
@@ -84,7 +85,6 @@ mix                 /usr/bin/python3              python3
 mix                 /usr/bin/perl                 perl
 mix                 ruby                          ruby
 mix                 php                           php-cli
-mix                 javac                         default-jdk-headless
 languages           ocamlopt                      ocaml-nox
 languages           ldc2                          ldc
 languages           gdc                           gdc

@@ -59,8 +59,10 @@ INLINE int begin_walk(struct scratch *s, struct task_struct *task, const struct 
 	w->searches = 0;
 	w->runtime = RUNTIME_native;
 	w->hidden = 0;
+	w->calls = 0;
 	s->python.known = 0;
 	s->python.inside = 0;
+	s->v8.bytecode = 0;
 	w->window_bytes = 0;
 	w->mapping.start = 0;
 	w->mapping.end = 0;

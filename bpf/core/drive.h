@@ -6,8 +6,11 @@
  * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any
  * mix. VARIANT_TAIL (older): WALK_STEPS inlined native steps a program, then a tail call to go on:
  * 33 programs in all. There a guess is a program of its own, and its search of the stack another;
- * behind them there is room for STEPS_AFTER_GUESS steps. So is each language runtime, which goes on
- * with as many native steps as its own leave room for.
+ * behind them there is room for STEPS_AFTER_GUESS steps.
+ *
+ * In both, each language runtime has a program of its own, with the native unwinder beside it: the
+ * verifier looks at each by itself, and one that it refuses is missing alone. User space loads them
+ * when sampling has begun. Where another runtime's code is met there is a tail call.
  */
 #ifndef HOSTPROFILES_DRIVE_H
 #define HOSTPROFILES_DRIVE_H
@@ -26,6 +29,13 @@ INLINE void finish(struct scratch *s, struct counters *c)
 	commit(s, c);
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, WALK_RUNTIME + 32);
+	__type(key, __u32);
+	__type(value, __u32);
+} walk_programs SEC(".maps");
+
 #ifdef VARIANT_LOOP
 
 struct loop_ctx {
@@ -36,39 +46,45 @@ struct loop_ctx {
 /* Besides steps that push a frame there are those that only change over to another runtime. */
 #define MAX_STEPS (3 * MAX_USER_FRAMES)
 
-INLINE int step_runtime(struct scratch *s)
-{
-	switch (s->walk.runtime) {
-#define X(name, number)                                                                            \
-	case number:                                                                               \
-		return name##_step(s);
-		RUNTIMES(X)
-#undef X
+#define LOOP_CALLS (MAX_STEPS / STEPS_A_CALL)
+
+/* The loop of the program that has a runtime's unwinder; native: of the one that has none. */
+#define WALK_LOOP(name)                                                                            \
+	static int walk_##name(__u32 i, struct loop_ctx *ctx)                                      \
+	{                                                                                          \
+		struct scratch *s = ctx->scratch;                                                  \
+		int ret = 0;                                                                       \
+                                                                                                   \
+		for (int n = 0; n < STEPS_A_CALL; n++) {                                           \
+			if (s->walk.runtime == RUNTIME_native)                                     \
+				ret = native_step(s);                                              \
+			else if (s->walk.runtime == RUNTIME_##name)                                \
+				ret = name##_step(s);                                              \
+			else                                                                       \
+				ret = STEP_STOP; /* of this program */                             \
+			if (ret == STEP_GUESS)                                                     \
+				ret = guesses ? guess_step(s) : guess_plainly(s);                  \
+			ret = ret >= STEP_STALE;                                                   \
+			if (ret)                                                                   \
+				break;                                                             \
+		}                                                                                  \
+		opaque(ret);                                                                       \
+		return ret & 1;                                                                    \
 	}
-	return stop(&s->walk, STOP_RUNTIME);
-}
 
-static int walk_frames(__u32 i, struct loop_ctx *ctx)
-{
-	struct scratch *s = ctx->scratch;
-	int ret = 0;
-
-	for (int n = 0; n < STEPS_A_CALL; n++) {
-		ret = step_runtime(s);
-		if (ret == STEP_GUESS)
-			ret = guesses ? guess_step(s) : guess_plainly(s);
-		ret = ret >= STEP_STALE;
-		if (ret)
-			break;
-	}
-	opaque(ret);
-	return ret & 1;
-}
-
-#define WALK_AND_FINISH(ctx, s, c)                                                                 \
+#define WALK_AND_FINISH(ctx, s, c, name)                                                           \
 	do {                                                                                       \
 		struct loop_ctx loop = {s};                                                        \
-		bpf_loop(MAX_STEPS / STEPS_A_CALL, walk_frames, &loop, 0);                         \
+		__u32 runtime, done = (s)->walk.calls;                                             \
+                                                                                                   \
+		if (done < LOOP_CALLS)                                                             \
+			(s)->walk.calls =                                                          \
+			    done + bpf_loop(LOOP_CALLS - done, walk_##name, &loop, 0);             \
+		runtime = (s)->walk.runtime;                                                       \
+		if (runtime != RUNTIME_native && runtime != RUNTIME_##name) {                      \
+			bpf_tail_call(ctx, &walk_programs, WALK_RUNTIME + runtime);                \
+			stop(&(s)->walk, STOP_TAIL_CALLS);                                         \
+		}                                                                                  \
 		finish(s, c);                                                                      \
 	} while (0)
 
@@ -76,34 +92,28 @@ static int walk_frames(__u32 i, struct loop_ctx *ctx)
 
 #define WALK_STEPS 31
 #define STEPS_AFTER_GUESS 2
-#define STEPS_AFTER_PYTHON 8
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, WALK_PROGRAMS + 32); /* and runtimes', by their numbers */
-	__type(key, __u32);
-	__type(value, __u32);
-} walk_programs SEC(".maps");
+#define WALK_AND_FINISH(ctx, s, c, name) GO_ON_AND_FINISH(ctx, s, c, STEP_FRAME, WALK_STEPS)
 
-#define WALK_AND_FINISH(ctx, s, c) WALK_STEPS_AND_FINISH(ctx, s, c, WALK_STEPS)
-#define WALK_STEPS_AND_FINISH(ctx, s, c, steps)                                                    \
+/* After a step that ended as first says: as many native steps as are left, and the next program. */
+#define GO_ON_AND_FINISH(ctx, s, c, first, steps)                                                  \
 	do {                                                                                       \
-		int ret = STEP_FRAME;                                                              \
-		for (int i = 0; i < (steps); i++) {                                                \
-			ret = native_step(s);                                                      \
-			if (ret != STEP_FRAME)                                                     \
-				break;                                                             \
+		int ret = (first);                                                                 \
+		if (ret < STEP_STALE && (s)->walk.runtime == RUNTIME_native) {                     \
+			for (int i = 0; i < (steps); i++) {                                        \
+				ret = native_step(s);                                              \
+				if (ret != STEP_FRAME)                                             \
+					break;                                                     \
+			}                                                                          \
 		}                                                                                  \
 		if (ret == STEP_GUESS)                                                             \
 			bpf_tail_call(ctx, &walk_programs, WALK_GUESS);                            \
-		else if (ret == STEP_SWITCH)                                                       \
-			bpf_tail_call(ctx, &walk_programs, WALK_PROGRAMS + (s)->walk.runtime);     \
-		else if (ret == STEP_FRAME)                                                        \
+		else if (ret < STEP_STALE && (s)->walk.runtime != RUNTIME_native)                  \
+			bpf_tail_call(ctx, &walk_programs, WALK_RUNTIME + (s)->walk.runtime);      \
+		else if (ret < STEP_STALE)                                                         \
 			bpf_tail_call(ctx, &walk_programs, WALK_ON);                               \
-		if (ret == STEP_GUESS || ret < STEP_STALE) {                                       \
-			(s)->walk.stop = STOP_TAIL_CALLS;                                          \
-			(s)->walk.stop_line = __LINE__;                                            \
-		}                                                                                  \
+		if (ret == STEP_GUESS || ret < STEP_STALE)                                         \
+			stop(&(s)->walk, STOP_TAIL_CALLS);                                         \
 		finish(s, c);                                                                      \
 	} while (0)
 

@@ -6,6 +6,9 @@
 #include "platform.h"
 
 #define WINDOW_WORDS 32
+#define HOTSPOT_SLOTS 32
+#define HOTSPOT_CODE_WORDS 16  /* around pc */
+#define HOTSPOT_CODE_BEFORE 12 /* of them */
 
 /*
  * The bounds of a binary search: with a place in memory the verifier forgets at each step what it
@@ -42,6 +45,7 @@ struct walk {
 	__u32 searches; /* of the stack, for callers of code without unwind information */
 	__u32 runtime;  /* whose step is next */
 	__u32 hidden;   /* the frame at pc is not pushed: a runtime's own frames stand for it */
+	__u32 calls;    /* VARIANT_LOOP: of the loop's callback, STEPS_A_CALL steps each */
 	__u32 base;     /* the process's mappings */
 	__u32 count;
 	struct mapping mapping; /* the one that the last frame was in */
@@ -120,6 +124,45 @@ struct python_walk {
 	__u64 words[PYTHON_FRAME_WORDS];
 };
 
+/* The state of a step through HotSpot's frames. */
+struct hotspot_walk {
+	/* of the blob at pc */
+	__u64 blob;
+	__u64 code; /* where that begins */
+	__u64 name;
+	__u64 kind; /* or the name's first 8 bytes */
+	__u32 nmethod;
+	__s32 frame_size; /* words */
+	__s32 frame_complete;
+	__u32 offset; /* of pc from code */
+	/* found in the segment map */
+	__u64 segment;
+	__u8 hop;
+	__u8 reserved[7];
+	int done;
+	__u32 found;                /* places where the return address may be */
+	__u64 slot[HOTSPOT_SLOTS];  /* 0: it is in the link register */
+	__u64 saved[HOTSPOT_SLOTS]; /* the caller's frame pointer; 0: it is the frame's */
+	__u64 cfa[HOTSPOT_SLOTS];
+	__u64 ra;
+	__u64 text[HOTSPOT_CODE_WORDS]; /* the code around pc */
+	__u64 words[HOTSPOT_HEAD_WORDS];
+};
+
+/* What is read of a frame of V8's. */
+struct v8_walk {
+	__u64 slots[V8_SLOTS];
+	__u64 shared[V8_CHECKED_SHARED];
+	__u64 code[V8_CHECKED_CODE / 8];
+	__u64 ra;                     /* of a leaf without a frame, if it is not among them */
+	__u64 top[2];                 /* of the stack */
+	__u64 spilled[V8_SPILLS + 1]; /* by a handler, and the register that it is about */
+	__u64 window[V8_WINDOW / 8];  /* of code */
+	__u32 depth;                  /* of the return address, for a leaf without a frame */
+	__u32 bytecode;               /* where the interpreter is, if it is not in its frame */
+	__u8 bytes[8];
+};
+
 struct record {
 	struct sample sample;
 	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
@@ -134,6 +177,8 @@ struct scratch {
 	__u64 user_regs[34];
 	struct guess guess;
 	struct python_walk python;
+	struct hotspot_walk hotspot;
+	struct v8_walk v8;
 	struct record record;
 };
 
@@ -238,6 +283,12 @@ struct abi_types {
 	enum python_thread python_thread;
 	enum python_flag python_flag;
 	enum python_limits python_limits;
+	enum hotspot_kind hotspot_kind;
+	enum hotspot_flag hotspot_flag;
+	enum hotspot_limits hotspot_limits;
+	enum v8_part v8_part;
+	enum v8_frame v8_frame;
+	enum v8_limits v8_limits;
 };
 const struct abi_types *abi_types __attribute__((unused));
 

@@ -4,8 +4,8 @@
  * are. Sanitizers watch the walk; check_record() and check_counters() watch what it says.
  *
  * The input is struct input_head, then what it counts, in this order: rules, blocks, mappings,
- * stack, code, and what is known of CPython if there is one. What the input is too short for is
- * zero. scripts/fuzz.sh builds and runs it, from the inputs in testdata/fuzz/walk on.
+ * stack, code, and what is known of CPython and of HotSpot if there are any. What the input is too
+ * short for is zero. scripts/fuzz.sh builds and runs it, from the inputs in testdata/fuzz/walk on.
  */
 #define HOST_FUZZ
 #include "host.c"
@@ -42,9 +42,11 @@ struct input_head {
 	__u32 ring_fill;
 	__u32 task_flags;
 	__u8 ns_level;
-	__u8 python; /* which plausible mappings are CPython's, one bit for each, and then which of
-			these are parts */
-	__u8 reserved[2];
+	__u8 python;  /* which plausible mappings are CPython's, one bit for each, and then which of
+			 these are parts */
+	__u8 hotspot; /* which are HotSpot's */
+	__u8 v8;      /* which are V8's, and then which are parts, as of python */
+	__u8 reserved;
 	__u64 reg[32];
 	__u64 pc;
 	__u64 thread_pointer;
@@ -112,7 +114,8 @@ static void check_record(const unsigned char *bytes, __u64 size)
 
 		memcpy(&w, bytes + sizeof(s) + 8 * (s.kernel_words + i), sizeof(w));
 		runtime = w >> (FRAME_ADDR_BITS + FRAME_FLAG_BITS);
-		check(runtime == RUNTIME_native || runtime == RUNTIME_python,
+		check(runtime == RUNTIME_native || runtime == RUNTIME_python ||
+			  runtime == RUNTIME_hotspot || runtime == RUNTIME_v8,
 		      "a frame of no runtime");
 		i += runtime == RUNTIME_native ? 1 : 2;
 		check(i <= s.user_words, "a frame that lacks a word");
@@ -185,6 +188,11 @@ static void put_process(const struct input_head *h)
 		if (h->python >> i & 1) {
 			m[i].runtime = RUNTIME_python;
 			m[i].part = h->python >> (4 + i) & 1;
+		} else if (h->hotspot >> i & 1) {
+			m[i].runtime = RUNTIME_hotspot;
+		} else if (h->v8 >> i & 1) {
+			m[i].runtime = RUNTIME_v8;
+			m[i].part = h->v8 >> (4 + i) & 1 ? 1 + i % 2 : 0;
 		}
 	}
 	fill_array(array_named("mappings"), m, sizeof(m));
@@ -233,6 +241,34 @@ static void put_python(void)
 	fill_array(array_named("python_procs"), &v, sizeof(v));
 }
 
+/* The code heaps are anywhere in the stack and in code, where the segment maps are, too. */
+static void put_hotspot(void)
+{
+	struct hotspot_value v = {.owner = {.start_time = 9, .exec_id = 7}};
+	struct hotspot_proc *p = &v.proc;
+	__u64 *places[] = {
+	    &p->low,         &p->high,        &p->interpreter_low, &p->interpreter_high,
+	    &p->call_return, &p->barrier_low, &p->barrier_high};
+
+	take_input(p, sizeof(*p));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		*places[i] = word(*places[i]);
+	for (int i = 0; i < HOTSPOT_HEAPS; i++) {
+		p->heap[i].low = word(p->heap[i].low);
+		p->heap[i].high = word(p->heap[i].high);
+		p->heap[i].segmap = word(p->heap[i].segmap);
+	}
+	fill_array(array_named("hotspot_procs"), &v, sizeof(v));
+}
+
+static void put_v8(void)
+{
+	struct v8_value v = {.owner = {.start_time = 9, .exec_id = 7}};
+
+	take_input(&v.proc, sizeof(v.proc));
+	fill_array(array_named("v8_procs"), &v, sizeof(v));
+}
+
 static void put_maps(const struct input_head *h)
 {
 	clear();
@@ -272,6 +308,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	put_memory(CODE_AT, h.code);
 	if (h.python)
 		put_python();
+	if (h.hotspot)
+		put_hotspot();
+	if (h.v8)
+		put_v8();
 
 	memset(&sample, 0, sizeof(sample));
 	for (int i = 0; i < 32; i++)

@@ -50,8 +50,8 @@ struct array {
 #define ARRAY(map) {#map, &map, sizeof(*map.value), 0, NULL}
 
 static struct array arrays[] = {
-    ARRAY(scratches), ARRAY(cpu_counters), ARRAY(processes),
-    ARRAY(mappings),  ARRAY(rules),        ARRAY(python_procs),
+    ARRAY(scratches), ARRAY(cpu_counters), ARRAY(processes),     ARRAY(mappings),
+    ARRAY(rules),     ARRAY(python_procs), ARRAY(hotspot_procs), ARRAY(v8_procs),
 };
 
 static struct array slab_arrays[HOST_SLABS];
@@ -90,7 +90,7 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		a = array_named("processes");
 		return a->count && ((struct process *)a->values)->pid == index ? a->values : NULL;
 	}
-	if (map == &python_procs)
+	if (map == &python_procs || map == &hotspot_procs || map == &v8_procs)
 		index = 0; /* of the only process */
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i].map == map)
@@ -252,7 +252,7 @@ long bpf_tail_call(void *ctx, void *programs, __u32 index)
 {
 	(void)ctx;
 	(void)programs;
-	if (index <= WALK_PROGRAMS + RUNTIME_python && tail_calls++ < MAX_TAIL_CALLS)
+	if (index <= WALK_RUNTIME + RUNTIME_v8 && tail_calls++ < MAX_TAIL_CALLS)
 		longjmp(next_program, 1 + index);
 	return -1;
 }
@@ -436,10 +436,16 @@ static void take_sample(const void *payload, __u64 size)
 	case 1 + WALK_SEARCH:
 		on_cpu_search(&ctx);
 		break;
-	case 1 + WALK_PROGRAMS + RUNTIME_python:
+#endif
+	case 1 + WALK_RUNTIME + RUNTIME_python:
 		on_cpu_python(&ctx);
 		break;
-#endif
+	case 1 + WALK_RUNTIME + RUNTIME_hotspot:
+		on_cpu_hotspot(&ctx);
+		break;
+	case 1 + WALK_RUNTIME + RUNTIME_v8:
+		on_cpu_v8(&ctx);
+		break;
 	}
 	/* the counters say whether there was a record */
 	reply("done", helper_calls, array_named("cpu_counters")->values,
@@ -457,6 +463,8 @@ static void clear(void)
 	fill_array(s, stale, CPUS * (__u64)s->value_size);
 	fill_array(array_named("cpu_counters"), zero, CPUS * sizeof(struct counters));
 	fill_array(array_named("python_procs"), "", 0);
+	fill_array(array_named("hotspot_procs"), "", 0);
+	fill_array(array_named("v8_procs"), "", 0);
 	free(stale);
 	free(zero);
 	for (size_t i = 0; i < HOST_SLABS; i++) {

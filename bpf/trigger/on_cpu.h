@@ -28,6 +28,10 @@ INLINE void kernel_stack(void *ctx, struct scratch *s)
 		s->record.sample.kernel_words = bytes / 8;
 }
 
+#ifdef VARIANT_LOOP
+WALK_LOOP(native)
+#endif
+
 SEC("perf_event")
 int on_cpu(struct perf_ctx *ctx)
 {
@@ -54,13 +58,12 @@ int on_cpu(struct perf_ctx *ctx)
 			__builtin_memset(regs, 0, sizeof(*regs));
 	}
 	if (begin_walk(s, task, regs))
-		WALK_AND_FINISH(ctx, s, c);
+		WALK_AND_FINISH(ctx, s, c, native);
 	else
 		finish(s, c);
 	return 0;
 }
 
-#ifndef VARIANT_LOOP
 /* A program that goes on with the sample that an earlier one began; its body is that of a function
  * of ctx, s and c. */
 #define ON_CPU_PART(name)                                                                          \
@@ -78,10 +81,33 @@ int on_cpu(struct perf_ctx *ctx)
 	}                                                                                          \
 	INLINE void do_##name(struct perf_ctx *ctx, struct scratch *s, struct counters *c)
 
+/* A runtime's frames, and the native ones between them: as many as fit into a program. */
+#ifdef VARIANT_LOOP
+#define ON_CPU_RUNTIME(name, steps)                                                                \
+	WALK_LOOP(name)                                                                            \
+	ON_CPU_PART(on_cpu_##name)                                                                 \
+	{                                                                                          \
+		WALK_AND_FINISH(ctx, s, c, name);                                                  \
+	}
+#else
+#define ON_CPU_RUNTIME(name, steps)                                                                \
+	ON_CPU_PART(on_cpu_##name)                                                                 \
+	{                                                                                          \
+		s->guess.step = name##_frames(s);                                                  \
+		forget();                                                                          \
+		GO_ON_AND_FINISH(ctx, s, c, s->guess.step, steps);                                 \
+	}
+#endif
+
+ON_CPU_RUNTIME(python, 8)
+ON_CPU_RUNTIME(hotspot, 2)
+ON_CPU_RUNTIME(v8, 8)
+
+#ifndef VARIANT_LOOP
 /* The next WALK_STEPS steps. */
 ON_CPU_PART(on_cpu_next)
 {
-	WALK_AND_FINISH(ctx, s, c);
+	WALK_AND_FINISH(ctx, s, c, native);
 }
 
 /* A guess, and the next STEPS_AFTER_GUESS steps. */
@@ -90,11 +116,10 @@ ON_CPU_PART(on_cpu_guess)
 	s->guess.step = guess_by_code(s);
 	forget();
 	if (s->guess.step == STEP_FRAME) {
-		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
+		GO_ON_AND_FINISH(ctx, s, c, STEP_FRAME, STEPS_AFTER_GUESS);
 	} else {
 		bpf_tail_call(ctx, &walk_programs, WALK_SEARCH);
-		s->walk.stop = STOP_TAIL_CALLS;
-		s->walk.stop_line = __LINE__;
+		stop(&s->walk, STOP_TAIL_CALLS);
 		finish(s, c);
 	}
 }
@@ -104,38 +129,13 @@ INLINE void after_guess(struct perf_ctx *ctx, struct scratch *s, struct counters
 {
 	s->guess.step = step;
 	forget();
-	if (s->guess.step == STEP_FRAME)
-		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_GUESS);
-	else
-		finish(s, c);
+	GO_ON_AND_FINISH(ctx, s, c, s->guess.step, STEPS_AFTER_GUESS);
 }
 
 /* The rest of a guess that the code at pc did not tell. */
 ON_CPU_PART(on_cpu_search)
 {
 	after_guess(ctx, s, c, guess_by_stack(s));
-}
-
-/* Python frames, and the next STEPS_AFTER_PYTHON native steps. */
-ON_CPU_PART(on_cpu_python)
-{
-	s->guess.step = python_frames(s);
-	forget();
-	if (s->guess.step == STEP_SWITCH && s->walk.runtime == RUNTIME_python) {
-		bpf_tail_call(ctx, &walk_programs, WALK_PROGRAMS + RUNTIME_python);
-		s->walk.stop = STOP_TAIL_CALLS;
-		s->walk.stop_line = __LINE__;
-		finish(s, c);
-	} else if (s->guess.step == STEP_FRAME) {
-		WALK_STEPS_AND_FINISH(ctx, s, c, STEPS_AFTER_PYTHON);
-	} else if (s->guess.step == STEP_GUESS) {
-		bpf_tail_call(ctx, &walk_programs, WALK_GUESS);
-		s->walk.stop = STOP_TAIL_CALLS;
-		s->walk.stop_line = __LINE__;
-		finish(s, c);
-	} else {
-		finish(s, c);
-	}
 }
 
 /* In place of both where the verifier refuses them. */

@@ -30,7 +30,7 @@ func TestWithoutGuesses(t *testing.T) {
 		} {
 			t.Run(name+" "+code, func(t *testing.T) {
 				pid := startProgram(t, tt.source) // before anything is sampled: what it is until exec is not to be seen
-				k, err := l.loadVariant(zaptest.NewLogger(t), Options{MaxFrames: 128, MemoryBytes: 64 << 20}, v, parts()[:1])
+				k, err := l.loadVariant(zaptest.NewLogger(t), Options{MaxFrames: 128, MemoryBytes: 64 << 20}, v, false)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -54,7 +54,10 @@ type Options struct {
 // Kernel is what is loaded. Close removes all of it; so does the end of the process.
 type Kernel struct {
 	log       *zap.Logger
+	loader    *loader
+	options   Options
 	variant   Variant
+	guesses   bool // callers of code without unwind information are searched for
 	onCPU     *ebpf.Program
 	maps      map[string]*ebpf.Map
 	programs  map[string]*ebpf.Program // by their names in C
@@ -113,15 +116,15 @@ func ringBytes(cpus, budget int) int {
 	return 1 << (bits.Len(uint(want)) - 1)
 }
 
-// open makes the maps usable; without is what was left out of the programs.
-func (k *Kernel) open(inner *ebpf.MapSpec, o Options, without []part) (err error) {
+// open makes the maps usable; chained are the programs after the first, by their place.
+func (k *Kernel) open(inner *ebpf.MapSpec, o Options, chained map[uint32]string) (err error) {
 	if k.counters, err = arrayMemory[counters](k.maps["cpu_counters"]); err != nil {
 		return err
 	}
 	if k.reader, err = ringbuf.NewReader(k.maps["ring"]); err != nil {
 		return fmt.Errorf("opening the sample ring: %w", err)
 	}
-	if k.Processes, err = newProcesses(k.maps["processes"], k.maps["mappings"], k.runtimeMaps(without)); err != nil {
+	if k.Processes, err = newProcesses(k.maps["processes"], k.maps["mappings"], k.runtimeMaps()); err != nil {
 		return err
 	}
 	for name, m := range k.maps {
@@ -137,11 +140,9 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options, without []part) (err error
 	if k.Tables, err = newTables(k.maps["slabs"], inner, k.maps["rules"], forTables); err != nil {
 		return err
 	}
-	if next, ok := k.maps["walk_programs"]; ok {
-		for place, name := range walkPrograms(without) {
-			if err := next.Put(place, k.programs[name]); err != nil {
-				return fmt.Errorf("chaining the walk's programs: %w", err)
-			}
+	for place, name := range chained {
+		if err := k.maps["walk_programs"].Put(place, k.programs[name]); err != nil {
+			return fmt.Errorf("chaining the walk's programs: %w", err)
 		}
 	}
 	return nil
@@ -150,16 +151,13 @@ func (k *Kernel) open(inner *ebpf.MapSpec, o Options, without []part) (err error
 // runtimeMapSuffix ends the names of the maps that tell of language runtimes in processes, behind the runtime's.
 const runtimeMapSuffix = "_procs"
 
-// runtimeMaps are those of the runtimes whose unwinders are there.
-func (k *Kernel) runtimeMaps(without []part) map[string]*ebpf.Map {
+// runtimeMaps are those of the runtimes.
+func (k *Kernel) runtimeMaps() map[string]*ebpf.Map {
 	out := map[string]*ebpf.Map{}
 	for name, m := range k.maps {
 		if runtime, ok := strings.CutSuffix(name, runtimeMapSuffix); ok {
 			out[runtime] = m
 		}
-	}
-	for _, p := range without {
-		delete(out, p.runtime)
 	}
 	return out
 }

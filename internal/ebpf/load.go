@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -15,11 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
-	"github.com/hostprofiles/hostprofiles/internal/runtimes"
-	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// Load verifies and loads the programs and creates the maps.
+// firstProgram is what the samples' events run.
+const firstProgram = "on_cpu"
+
+// Load verifies and loads the programs and creates the maps. The unwinders of language runtimes come later: see Unwinder.
 func Load(log *zap.Logger, o Options) (*Kernel, error) {
 	// Needed before 5.11 only; later kernels charge maps to the memory cgroup. Failing is not an error there.
 	if err := rlimit.RemoveMemlock(); err != nil {
@@ -51,71 +51,37 @@ func (l *loader) variants(o Options) ([]Variant, error) {
 	return []Variant{VariantLoop, VariantTail}, nil
 }
 
-// part is something that can be left out of the programs, if the verifier refuses it: the rest does without.
-type part struct {
-	function string            // VariantLoop: the function that is it, together with what only that calls
-	programs map[uint32]string // VariantTail: the programs that are it, by their places in walk_programs
-	runtime  string            // in bpf/runtimes.h; empty for the guesses
-	warning  string
-}
+const (
+	// guessFunction is what is left out of VariantLoop where the verifier refuses the guesses, together with what only that calls.
+	guessFunction = "guess_step"
+	noGuesses     = "the kernel's verifier refuses the search for callers of code without unwind information: stacks go on there only" +
+		" where the frame pointer tells"
+)
 
-const guessFunction = "guess_step"
-
-func parts() []part {
-	out := []part{{
-		function: guessFunction,
-		programs: map[uint32]string{
-			uint32(abi.LoopWalkProgramWALK_GUESS): "on_cpu_guess", uint32(abi.LoopWalkProgramWALK_SEARCH): "on_cpu_search",
-		},
-		warning: "the kernel's verifier refuses the search for callers of code without unwind information: stacks go on there only" +
-			" where the frame pointer tells",
-	}}
-	for _, r := range runtimes.All() {
-		if r.Walked && r.ID != unwind.RuntimeNative {
-			out = append(out, part{
-				function: r.Name + "_step", runtime: r.Name,
-				programs: map[uint32]string{uint32(abi.LoopWalkProgramWALK_PROGRAMS) + uint32(r.ID): "on_cpu_" + r.Name},
-				warning:  "the kernel's verifier refuses the unwinder for " + r.FrameType + ": its interpreter or generated code is shown instead",
-			})
-		}
-	}
-	return out
-}
-
-// load takes what the verifier takes: of each variant all of it, or all but one part, or no part at all.
+// load takes what the verifier takes: of each variant all of it, or all but the guesses.
 func (l *loader) load(log *zap.Logger, o Options) (*Kernel, error) {
 	variants, err := l.variants(o)
 	if err != nil {
 		return nil, err
 	}
-	all := parts()
-	tries := [][]part{nil}
-	for i := range all {
-		tries = append(tries, all[i:i+1])
-	}
-	tries = append(tries, all)
 	for i, v := range variants {
-		var first error
-		for _, without := range tries {
-			var k *Kernel
-			k, err = l.loadVariant(log, o, v, without)
-			if !rejects(err) {
-				for _, p := range without {
-					if err == nil {
-						log.Warn(p.warning, zap.Error(first))
-					}
-				}
-				return k, err
-			}
-			if first == nil {
-				first = err
-			}
+		k, first := l.loadVariant(log, o, v, true)
+		if !rejects(first) {
+			return k, first
 		}
-		if err = first; i+1 < len(variants) {
-			log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(err))
+		k, err := l.loadVariant(log, o, v, false)
+		if err == nil {
+			log.Warn(noGuesses, zap.Error(first))
 		}
+		if !rejects(err) {
+			return k, err
+		}
+		if i+1 == len(variants) {
+			return nil, first
+		}
+		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(first))
 	}
-	return nil, err
+	return nil, nil // there is a variant
 }
 
 // rejects tells whether an error is a verdict of the verifier's.
@@ -124,45 +90,61 @@ func rejects(err error) bool {
 	return errors.As(err, &rejected) && !errors.Is(err, unix.EPERM)
 }
 
-// walkPrograms are the tail variant's programs after the first, by their place. Those that guess are large: for a kernel whose
-// verifier refuses them there is one that only follows frame pointers.
-func walkPrograms(without []part) map[uint32]string {
-	programs := map[uint32]string{uint32(abi.LoopWalkProgramWALK_ON): "on_cpu_next"}
-	for _, p := range parts() {
-		maps.Copy(programs, p.programs)
-	}
-	for _, p := range without {
-		for place := range p.programs {
-			delete(programs, place)
-		}
-		if p.function == guessFunction {
-			programs[uint32(abi.LoopWalkProgramWALK_GUESS)] = "on_cpu_by_fp"
+// walkPrograms are the programs after the first that a variant begins with, by their place. Those that guess are large: for a kernel
+// whose verifier refuses them there is one that only follows frame pointers.
+func walkPrograms(v Variant, guesses bool) map[uint32]string {
+	switch {
+	case v == VariantLoop:
+		return nil
+	case guesses:
+		return map[uint32]string{
+			uint32(abi.LoopWalkProgramWALK_ON): "on_cpu_next", uint32(abi.LoopWalkProgramWALK_GUESS): "on_cpu_guess",
+			uint32(abi.LoopWalkProgramWALK_SEARCH): "on_cpu_search",
 		}
 	}
-	return programs
+	return map[uint32]string{
+		uint32(abi.LoopWalkProgramWALK_ON): "on_cpu_next", uint32(abi.LoopWalkProgramWALK_GUESS): "on_cpu_by_fp",
+	}
 }
 
-// trim takes out of a variant what is not to be loaded, and what stands in for parts that are.
-func trim(spec *ebpf.CollectionSpec, v Variant, without []part) error {
-	if v == VariantTail {
-		used := slices.Collect(maps.Values(walkPrograms(without)))
-		for name, p := range spec.Programs {
-			if name != "on_cpu" && !slices.Contains(used, name) {
-				p.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()} // nothing calls it
-			}
-		}
-		return nil
+// readPrograms decodes a variant's object for some of its programs.
+func (l *loader) readPrograms(o Options, v Variant, guesses bool, programs ...string) (*ebpf.CollectionSpec, error) {
+	spec, err := l.read(v)
+	if err != nil {
+		return nil, err
 	}
-	for _, leave := range without {
+	if err := resize(spec, o); err != nil {
+		return nil, err
+	}
+	if v == VariantLoop && !guesses {
+		if err := spec.Variables["guesses"].Set(uint32(0)); err != nil {
+			return nil, fmt.Errorf("leaving guesses out: %w", err)
+		}
 		for _, p := range spec.Programs {
-			p.Instructions = withoutFunction(p.Instructions, leave.function)
-		}
-		if leave.function == guessFunction {
-			if err := spec.Variables["guesses"].Set(uint32(0)); err != nil {
-				return fmt.Errorf("leaving guesses out: %w", err)
-			}
+			p.Instructions = withoutFunction(p.Instructions, guessFunction)
 		}
 	}
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(programs, name) })
+	return spec, fixVariables(spec)
+}
+
+// fixVariables writes the values of global variables into their sections, and lets go of the variables: the library would map them into
+// memory, until the garbage collector finds them unused, and as long the kernel keeps them.
+func fixVariables(spec *ebpf.CollectionSpec) error {
+	for name, v := range spec.Variables {
+		section := spec.Maps[v.SectionName]
+		if section == nil || len(section.Contents) != 1 {
+			return fmt.Errorf("setting %s: its section has no contents", name)
+		}
+		data, ok := section.Contents[0].Value.([]byte)
+		if !ok || uint64(v.Offset)+uint64(len(v.Value)) > uint64(len(data)) {
+			return fmt.Errorf("setting %s: its section has another form", name)
+		}
+		data = slices.Clone(data) // the object's
+		copy(data[v.Offset:], v.Value)
+		section.Contents[0].Value = data
+	}
+	spec.Variables = nil
 	return nil
 }
 
@@ -203,62 +185,23 @@ func withoutFunction(program asm.Instructions, name string) asm.Instructions {
 	return out
 }
 
-func (l *loader) loadVariant(log *zap.Logger, o Options, v Variant, without []part) (*Kernel, error) {
-	spec, err := l.read(v)
+func (l *loader) loadVariant(log *zap.Logger, o Options, v Variant, guesses bool) (*Kernel, error) {
+	more := walkPrograms(v, guesses)
+	spec, err := l.readPrograms(o, v, guesses, append(slices.Collect(maps.Values(more)), firstProgram)...)
 	if err != nil {
 		return nil, err
 	}
-	if err := trim(spec, v, without); err != nil {
-		return nil, err
-	}
-	if err := resize(spec, o); err != nil {
-		return nil, err
-	}
 	inner := spec.Maps["slabs"].InnerMap.Copy()
-	objects := newObjects(v)
-	if err := spec.LoadAndAssign(objects, nil); err != nil {
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
 		return nil, explain(err)
 	}
-	k := &Kernel{log: log, variant: v, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
-	k.assign(reflect.ValueOf(objects).Elem())
-	if err := k.open(inner, o, without); err != nil {
+	k := &Kernel{log: log, loader: l, options: o, variant: v, guesses: guesses, maps: c.Maps, programs: c.Programs, onCPU: c.Programs[firstProgram]}
+	if err := k.open(inner, o, more); err != nil {
 		k.Close()
 		return nil, err
 	}
 	return k, nil
-}
-
-// newObjects holds a variant's programs and maps. Its global variables are left out: the library maps those that are asked
-// for into memory, until the garbage collector finds them unused, and as long the kernel keeps them.
-func newObjects(v Variant) any {
-	if v == VariantLoop {
-		return &struct {
-			abi.LoopPrograms
-			abi.LoopMaps
-		}{}
-	}
-	return &struct {
-		abi.TailPrograms
-		abi.TailMaps
-	}{}
-}
-
-// assign takes programs and maps out of a struct that bpf2go has generated; their names in C are its fields' tags.
-func (k *Kernel) assign(objects reflect.Value) {
-	for i := range objects.NumField() {
-		name := objects.Type().Field(i).Tag.Get("ebpf")
-		switch o := objects.Field(i).Interface().(type) {
-		case *ebpf.Map:
-			k.maps[name] = o
-		case *ebpf.Program:
-			k.programs[name] = o
-			if name == "on_cpu" {
-				k.onCPU = o
-			}
-		default:
-			k.assign(objects.Field(i))
-		}
-	}
 }
 
 // readSpec decodes a variant's object.

@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // spoil makes the verifier refuse a function, wherever it is called.
@@ -27,9 +30,6 @@ func spoil(spec *ebpf.CollectionSpec, function string) {
 // tried again, and the log says what is missing.
 func TestFallbacks(t *testing.T) {
 	needsBPF(t)
-	const noGuesses = "the kernel's verifier refuses the search for callers of code without unwind information:" +
-		" stacks go on there only where the frame pointer tells"
-	const noPython = "the kernel's verifier refuses the unwinder for cpython: its interpreter or generated code is shown instead"
 	const other = "the kernel rejected the newer variant of the walk; trying the other"
 	for _, tt := range []struct {
 		name    string
@@ -46,21 +46,15 @@ func TestFallbacks(t *testing.T) {
 		{name: "an old kernel that refuses the guesses", old: true, spoilt: []string{"on_cpu_guess"},
 			loads: []Variant{VariantTail, VariantTail}, got: VariantTail, logged: []string{noGuesses}},
 		{name: "an old kernel that refuses all", old: true, spoilt: []string{"on_cpu_next"},
-			loads: []Variant{VariantTail, VariantTail, VariantTail, VariantTail}, refused: true},
-		{name: "an old kernel that refuses CPython", old: true, spoilt: []string{"on_cpu_python"},
-			loads: []Variant{VariantTail, VariantTail, VariantTail}, got: VariantTail, guesses: true, logged: []string{noPython}},
-		{name: "an old kernel that refuses both", old: true, spoilt: []string{"on_cpu_guess", "on_cpu_python"},
-			loads: []Variant{VariantTail, VariantTail, VariantTail, VariantTail}, got: VariantTail, logged: []string{noGuesses, noPython}},
-		{name: "a new kernel that refuses CPython", spoilt: []string{"python_step"},
-			loads: []Variant{VariantLoop, VariantLoop, VariantLoop}, got: VariantLoop, guesses: true, logged: []string{noPython}},
+			loads: []Variant{VariantTail, VariantTail}, refused: true},
 		{name: "a new kernel that refuses the guesses", spoilt: []string{"guess_step"},
 			loads: []Variant{VariantLoop, VariantLoop}, got: VariantLoop, logged: []string{noGuesses}},
 		{name: "or what only they call", spoilt: []string{"grade"},
 			loads: []Variant{VariantLoop, VariantLoop}, got: VariantLoop, logged: []string{noGuesses}},
-		{name: "or the loop", spoilt: []string{"walk_frames"},
-			loads: []Variant{VariantLoop, VariantLoop, VariantLoop, VariantLoop, VariantTail}, got: VariantTail, guesses: true, logged: []string{other}},
-		{name: "no other than the loop is wanted", variant: VariantLoop, spoilt: []string{"walk_frames"},
-			loads: []Variant{VariantLoop, VariantLoop, VariantLoop, VariantLoop}, refused: true},
+		{name: "or the loop", spoilt: []string{"walk_native"},
+			loads: []Variant{VariantLoop, VariantLoop, VariantTail}, got: VariantTail, guesses: true, logged: []string{other}},
+		{name: "no other than the loop is wanted", variant: VariantLoop, spoilt: []string{"walk_native"},
+			loads: []Variant{VariantLoop, VariantLoop}, refused: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			core, logs := observer.New(zap.InfoLevel)
@@ -102,10 +96,6 @@ func TestFallbacks(t *testing.T) {
 			if k.Variant() != tt.got {
 				t.Errorf("%v is loaded, want %v", k.Variant(), tt.got)
 			}
-			err = k.Processes.PutRuntime(ProcessID{PID: 1}, "python", &abi.LoopPythonProc{})
-			if unsupported := errors.Is(err, errors.ErrUnsupported); unsupported != slices.Contains(tt.logged, noPython) || err != nil && !unsupported {
-				t.Errorf("telling BPF of CPython: %v", err)
-			}
 			if tt.got == VariantTail {
 				err := k.maps["walk_programs"].Lookup(uint32(abi.LoopWalkProgramWALK_SEARCH), new(uint32))
 				if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) || (err == nil) != tt.guesses {
@@ -115,3 +105,53 @@ func TestFallbacks(t *testing.T) {
 		})
 	}
 }
+
+// TestUnwinders loads the unwinder of each language runtime into kernels of both kinds, with and without guesses. One that the verifier
+// refuses is missing alone.
+func TestUnwinders(t *testing.T) {
+	needsBPF(t)
+	for _, v := range []Variant{VariantLoop, VariantTail} {
+		for _, guesses := range []bool{true, false} {
+			t.Run(fmt.Sprint(v, ", guesses: ", guesses), func(t *testing.T) {
+				l := &loader{read: func(v Variant) (*ebpf.CollectionSpec, error) {
+					spec, err := readSpec(v)
+					spoil(spec, "python_step") // VariantLoop
+					spoil(spec, "on_cpu_python")
+					return spec, err
+				}}
+				k, err := l.loadVariant(zap.NewNop(), Options{Variant: v, MaxFrames: 128, MemoryBytes: 64 << 20}, v, guesses)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer k.Close()
+				for _, entry := range runtimes.All()[unwind.RuntimePython:] {
+					u, err := k.NewUnwinder(entry)
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = u.Load()
+					if refused := entry.ID == unwind.RuntimePython; rejects(err) != refused || (err == nil) == refused {
+						t.Errorf("%s: %v", entry.Name, err)
+					}
+					err = k.Processes.PutRuntime(ProcessID{PID: 1}, entry.Name, procOf[entry.Name])
+					if !errors.Is(err, errors.ErrUnsupported) {
+						t.Errorf("%s before there is an unwinder for it: %v", entry.Name, err)
+					}
+					if u.program != nil {
+						if err := k.Add(u); err != nil {
+							t.Error(err)
+						}
+						if err := k.Processes.PutRuntime(ProcessID{PID: 1}, entry.Name, procOf[entry.Name]); err != nil {
+							t.Errorf("telling BPF of %s: %v", entry.Name, err)
+						}
+					}
+					if err := u.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+var procOf = map[string]any{"python": &abi.LoopPythonProc{}, "hotspot": &abi.LoopHotspotProc{}, "v8": &abi.LoopV8Proc{}}

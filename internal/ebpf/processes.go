@@ -39,6 +39,7 @@ type Processes struct {
 	generation uint64
 	known      map[uint32]extent
 	runtimes   map[string]*ebpf.Map                   // by the name in bpf/runtimes.h
+	walked     []string                               // those whose unwinders are there
 	runs       map[string]map[uint32]runtimeOfProcess // by runtime, what BPF knows of it by pid
 }
 
@@ -114,15 +115,12 @@ func (p *Processes) Delete(pid uint32) error {
 	return nil
 }
 
-// Walks tells whether the unwinder of a language runtime, by its name in bpf/runtimes.h, is there.
-func (p *Processes) Walks(runtime string) bool { return p.runtimes[runtime] != nil }
-
 // PutRuntime tells BPF of a language runtime in a process, by its name in bpf/runtimes.h: proc is that one's struct of bpf/abi.h as
 // package abi has it, and must not change afterwards. It counts once the process's mappings say which code is the runtime's.
 // ErrNoRoom if there are too many processes.
 func (p *Processes) PutRuntime(id ProcessID, runtime string, proc any) error {
 	m, ok := p.runtimes[runtime]
-	if !ok {
+	if !ok || !p.Walks(runtime) {
 		return fmt.Errorf("telling BPF of %s: %w", runtime, errors.ErrUnsupported)
 	}
 	if p.runs[runtime][id.PID] == (runtimeOfProcess{id, proc}) {

@@ -226,6 +226,7 @@ func (e *Engine) open() (err error) {
 	}
 	e.openKernelNames(runningKernel())
 	e.scanProcesses()
+	e.loadUnwinders()
 	return nil
 }
 

@@ -159,6 +159,7 @@ const (
 	kernelSerial = 1<<64 - 1 - iota
 	giveBackSerial
 	trimSerial
+	unwinderSerial
 )
 
 // read reads all; of old, if it is not nil, what can't have changed is kept.

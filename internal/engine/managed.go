@@ -24,6 +24,8 @@ import (
 const (
 	// managedTimeout bounds one look into a process.
 	managedTimeout = 2 * time.Second
+	// managedAddress are the bits of a frame's first word that are an address: the others are for its runtime to use.
+	managedAddress = 1<<52 - 1
 	// managedFrames bounds the frames that are known of one runtime in a process.
 	managedFrames = 1 << 15
 	// managedBatch is how many frames one look names at most, so that other looks into the process come in between.
@@ -196,8 +198,8 @@ type managedJob struct {
 	instance runtimes.Instance
 	mapping  unwind.Mapping
 	threads  *libc.Threads
-	unknown  error            // why there are none, nor will be
-	mappings []unwind.Mapping // nil: the plan stays as it is
+	unknown  error              // why there are none, nor will be
+	mappings []runtimes.Mapping // nil: the plan stays as it is
 	frames   []unwind.RawFrame
 
 	plan  runtimes.Plan
@@ -297,12 +299,12 @@ func (e *Engine) startManagedJob(m *managed) {
 // describeProcess fills in what attaching and planning need to know; false if the process's mappings are not known.
 func (e *Engine) describeProcess(j *managedJob, m *managed) (ok bool) {
 	list := m.st.p.Mappings()
-	j.mappings = make([]unwind.Mapping, 0, len(list))
+	j.mappings = make([]runtimes.Mapping, 0, len(list))
 	for i := range list {
-		is := list[i].Mapping
-		if x := e.executables.Of(list[i].File); x != nil && ready(x) && x.Payload.setBias(&is, m.st, list, list[i].File) {
-			if list[i].File == m.file && !ok {
-				j.mapping, ok = is, true
+		is := runtimes.Mapping{Mapping: list[i].Mapping, Anonymous: list[i].File == nil}
+		if x := e.executables.Of(list[i].File); x != nil && ready(x) && x.Payload.setBias(&is.Mapping, m.st, list, list[i].File) {
+			if is.Image = list[i].File == m.file; is.Image && !ok {
+				j.mapping, ok = is.Mapping, true
 			}
 			j.threads = cmp.Or(j.threads, x.Payload.threads)
 		}

@@ -59,7 +59,7 @@ func (r *toyRuntime) Attach(*runtimes.Process) (runtimes.Instance, error) {
 	return r, nil
 }
 
-func (r *toyRuntime) Plan(unwind.Memory, []unwind.Mapping) (runtimes.Plan, error) {
+func (r *toyRuntime) Plan(unwind.Memory, []runtimes.Mapping) (runtimes.Plan, error) {
 	r.planned++
 	return runtimes.Plan{Proc: r}, nil
 }
@@ -86,7 +86,7 @@ func (m toyMemory) OpenMemory(uint32, uint64) (*procfs.Memory, error) {
 // TestManagedJob names what can be named, and says what could not.
 func TestManagedJob(t *testing.T) {
 	r := &toyRuntime{notReady: 1}
-	j := &managedJob{proc: toyMemory{}, image: r, mappings: []unwind.Mapping{}, frames: []unwind.RawFrame{{A: 1, B: 5}, {A: 0}, {A: 2, B: 6}}}
+	j := &managedJob{proc: toyMemory{}, image: r, mappings: []runtimes.Mapping{}, frames: []unwind.RawFrame{{A: 1, B: 5}, {A: 0}, {A: 2, B: 6}}}
 	_, err := j.run(context.Background())
 	require.ErrorIs(t, err, runtimes.ErrNotReady)
 	_, err = j.run(context.Background())
@@ -112,7 +112,7 @@ func TestManagedJob(t *testing.T) {
 // slowRuntime takes CPU time for each frame.
 type slowRuntime struct{ each time.Duration }
 
-func (r slowRuntime) Plan(unwind.Memory, []unwind.Mapping) (runtimes.Plan, error) {
+func (r slowRuntime) Plan(unwind.Memory, []runtimes.Mapping) (runtimes.Plan, error) {
 	return runtimes.Plan{}, nil
 }
 

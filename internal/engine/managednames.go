@@ -49,7 +49,7 @@ func (e *Engine) named(m *managed, f unwind.RawFrame) bool {
 
 // managedLocation is where a frame of a runtime is, if it is to be shown.
 func (e *Engine) managedLocation(k *stack, f unwind.RawFrame) (l profile.Location, shown bool) {
-	l = profile.Location{Address: f.A, Type: profile.FrameType(frameType(f.Runtime))}
+	l = profile.Location{Address: f.A & managedAddress, Type: profile.FrameType(frameType(f.Runtime))}
 	m := k.state.runtime(f.Runtime)
 	if m == nil {
 		return l, true
@@ -70,6 +70,9 @@ func (e *Engine) managedMissing(m *managed, f unwind.RawFrame, now time.Time) {
 		n.state, n.looked = managedMissing, now
 	}
 }
+
+// replanner is an instance whose plan may change by what was found out of frames.
+type replanner interface{ Outdated() bool }
 
 // managedFound takes the names of frames.
 func (e *Engine) managedFound(m *managed, j *managedJob) {
@@ -95,6 +98,10 @@ func (e *Engine) managedFound(m *managed, j *managedJob) {
 		e.log.Debug("naming frames of a language runtime", zap.Uint32("pid", j.pid), zap.String("runtime", m.entry.FrameType), zap.Error(j.err))
 	}
 	if len(m.wanted) > 0 {
+		e.managed.enqueue(m)
+	}
+	if r, ok := m.instance.(replanner); ok && r.Outdated() {
+		m.planned = 0
 		e.managed.enqueue(m)
 	}
 	m.kept = m.instance.Bytes()

@@ -52,12 +52,19 @@ type Process struct {
 type Instance interface {
 	// Plan returns what BPF has to know, as it should be now. Unless that is Fixed it is asked again when the process's mappings have
 	// changed.
-	Plan(mem unwind.Memory, mappings []unwind.Mapping) (Plan, error)
+	Plan(mem unwind.Memory, mappings []Mapping) (Plan, error)
 	// Symbolize appends the lines of a frame that the runtime's unwinder has pushed, the innermost first; nothing, without an
 	// error, for a frame that is not to be shown. ErrStale if the memory does not hold it any more.
 	Symbolize(mem unwind.Memory, dst []unwind.Line, f unwind.RawFrame) ([]unwind.Line, error)
 	// Bytes is about the memory that it holds.
 	Bytes() int
+}
+
+// Mapping is an executable mapping of a process.
+type Mapping struct {
+	unwind.Mapping
+	Anonymous bool // it is of no file: what is there was written by the process, a JIT compiler's code as a rule
+	Image     bool // it is of the Image's file, and its Bias is known; a file may be mapped more than once
 }
 
 // Plan is what BPF has to know of a runtime in a process.

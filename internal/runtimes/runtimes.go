@@ -19,5 +19,7 @@ func All() []Entry {
 		{unwind.RuntimeNative, "native", "native", true},
 		{unwind.RuntimeKernel, "kernel", "kernel", false},
 		{unwind.RuntimePython, "python", "cpython", true},
+		{unwind.RuntimeHotspot, "hotspot", "jvm", true},
+		{unwind.RuntimeV8, "v8", "v8js", true},
 	}
 }

@@ -8,6 +8,8 @@ const (
 	RuntimeNative Runtime = iota
 	RuntimeKernel
 	RuntimePython
+	RuntimeHotspot
+	RuntimeV8
 )
 
 // Words is how many words a frame has in a record: see RawFrame.

@@ -73,6 +73,85 @@ type LoopGoTable struct {
 	Reserved  [2]uint32
 }
 
+type LoopHotspotFlag uint32
+
+const (
+	LoopHotspotFlagHOTSPOT_KINDS          LoopHotspotFlag = 1
+	LoopHotspotFlagHOTSPOT_CODE_POINTER   LoopHotspotFlag = 2
+	LoopHotspotFlagHOTSPOT_DEOPT_POINTER  LoopHotspotFlag = 4
+	LoopHotspotFlagHOTSPOT_SHORT_COMPLETE LoopHotspotFlag = 8
+	LoopHotspotFlagHOTSPOT_BCI            LoopHotspotFlag = 16
+	LoopHotspotFlagHOTSPOT_DEOPT_MH       LoopHotspotFlag = 32
+)
+
+type LoopHotspotHeap struct {
+	_        structs.HostLayout
+	Low      uint64
+	High     uint64
+	Segmap   uint64
+	Shift    uint32
+	Reserved uint32
+}
+
+type LoopHotspotKind uint32
+
+const (
+	LoopHotspotKindHOTSPOT_COMPILED    LoopHotspotKind = 0
+	LoopHotspotKindHOTSPOT_INTERPRETED LoopHotspotKind = 1
+	LoopHotspotKindHOTSPOT_STUB        LoopHotspotKind = 2
+	LoopHotspotKindHOTSPOT_LEAF        LoopHotspotKind = 4
+)
+
+type LoopHotspotLimits uint32
+
+const (
+	LoopHotspotLimitsHOTSPOT_HEAPS       LoopHotspotLimits = 4
+	LoopHotspotLimitsHOTSPOT_HEAD_WORDS  LoopHotspotLimits = 64
+	LoopHotspotLimitsHOTSPOT_ADDR_BITS   LoopHotspotLimits = 52
+	LoopHotspotLimitsHOTSPOT_METHOD_BITS LoopHotspotLimits = 48
+	LoopHotspotLimitsHOTSPOT_NO_BCI      LoopHotspotLimits = 65535
+	LoopHotspotLimitsHOTSPOT_MAX_FRAME   LoopHotspotLimits = 131072
+)
+
+type LoopHotspotProc struct {
+	_               structs.HostLayout
+	Heap            [4]LoopHotspotHeap
+	Low             uint64
+	High            uint64
+	InterpreterLow  uint64
+	InterpreterHigh uint64
+	CallReturn      uint64
+	BarrierLow      uint64
+	BarrierHigh     uint64
+	HeadBytes       uint16
+	BlockBytes      uint16
+	Used            uint16
+	Name            uint16
+	Kind            uint16
+	Size            uint16
+	FrameSize       uint16
+	FrameComplete   uint16
+	Code            uint16
+	Method          uint16
+	CompileId       uint16
+	OrigPc          uint16
+	Deopt           uint16
+	DeoptMh         uint16
+	MethodConst     uint16
+	ConstBytes      uint16
+	Flags           uint8
+	NmethodKind     uint8
+	Bcp             uint8
+	FrameWords      uint8
+	Reserved        uint32
+}
+
+type LoopHotspotValue struct {
+	_     structs.HostLayout
+	Owner LoopRuntimeOwner
+	Proc  LoopHotspotProc
+}
+
 type LoopLimits uint32
 
 const (
@@ -231,9 +310,11 @@ type LoopRule struct {
 type LoopRuntime uint32
 
 const (
-	LoopRuntimeRUNTIME_native LoopRuntime = 0
-	LoopRuntimeRUNTIME_python LoopRuntime = 2
-	LoopRuntimeRUNTIME_kernel LoopRuntime = 1
+	LoopRuntimeRUNTIME_native  LoopRuntime = 0
+	LoopRuntimeRUNTIME_python  LoopRuntime = 2
+	LoopRuntimeRUNTIME_hotspot LoopRuntime = 3
+	LoopRuntimeRUNTIME_v8      LoopRuntime = 4
+	LoopRuntimeRUNTIME_kernel  LoopRuntime = 1
 )
 
 type LoopRuntimeOwner struct {
@@ -306,8 +387,10 @@ type LoopScratch struct {
 		Searches    uint32
 		Runtime     uint32
 		Hidden      uint32
+		Calls       uint32
 		Base        uint32
 		Count       uint32
+		_           [4]byte
 		Mapping     LoopMapping
 		WindowBytes uint64
 		WindowStart uint64
@@ -391,6 +474,41 @@ type LoopScratch struct {
 		Names       [4]uint64
 		Words       [32]uint64
 	}
+	Hotspot struct {
+		_             structs.HostLayout
+		Blob          uint64
+		Code          uint64
+		Name          uint64
+		Kind          uint64
+		Nmethod       uint32
+		FrameSize     int32
+		FrameComplete int32
+		Offset        uint32
+		Segment       uint64
+		Hop           uint8
+		Reserved      [7]uint8
+		Done          int32
+		Found         uint32
+		Slot          [32]uint64
+		Saved         [32]uint64
+		Cfa           [32]uint64
+		Ra            uint64
+		Text          [16]uint64
+		Words         [64]uint64
+	}
+	V8 struct {
+		_        structs.HostLayout
+		Slots    [7]uint64
+		Shared   [3]uint64
+		Code     [2]uint64
+		Ra       uint64
+		Top      [2]uint64
+		Spilled  [25]uint64
+		Window   [32]uint64
+		Depth    uint32
+		Bytecode uint32
+		Bytes    [8]uint8
+	}
 	Record struct {
 		_      structs.HostLayout
 		Sample LoopSample
@@ -428,13 +546,61 @@ const (
 	LoopTriggerTRIGGER_ON_CPU LoopTrigger = 0
 )
 
+type LoopV8Frame uint32
+
+const (
+	LoopV8FrameV8FRAME_SHIFT       LoopV8Frame = 52
+	LoopV8FrameV8FRAME_INTERPRETED LoopV8Frame = 1
+	LoopV8FrameV8FRAME_FUNCTION    LoopV8Frame = 2
+	LoopV8FrameV8FRAME_CODE        LoopV8Frame = 3
+	LoopV8FrameV8FRAME_EXACT       LoopV8Frame = 8
+	LoopV8FrameV8PC_BITS           LoopV8Frame = 48
+)
+
+type LoopV8Limits uint32
+
+const (
+	LoopV8LimitsV8SLOTS          LoopV8Limits = 7
+	LoopV8LimitsV8MAX_MARKER     LoopV8Limits = 256
+	LoopV8LimitsV8SPILLS         LoopV8Limits = 24
+	LoopV8LimitsV8WINDOW         LoopV8Limits = 256
+	LoopV8LimitsV8CHECKED_CODE   LoopV8Limits = 16
+	LoopV8LimitsV8CHECKED_SHARED LoopV8Limits = 3
+)
+
+type LoopV8Part uint32
+
+const (
+	LoopV8PartV8GENERATED LoopV8Part = 0
+	LoopV8PartV8BUILTIN   LoopV8Part = 1
+	LoopV8PartV8HANDLER   LoopV8Part = 2
+)
+
+type LoopV8Proc struct {
+	_                 structs.HostLayout
+	InterpreterReturn uint64
+	CodeMap           uint64
+	FunctionShared    uint16
+	SharedNames       uint16
+	ArraySlot         uint8
+	OffsetSlot        uint8
+	CodeHeader        uint8
+	CodeAlign         uint8
+}
+
+type LoopV8Value struct {
+	_     structs.HostLayout
+	Owner LoopRuntimeOwner
+	Proc  LoopV8Proc
+}
+
 type LoopWalkProgram uint32
 
 const (
-	LoopWalkProgramWALK_ON       LoopWalkProgram = 0
-	LoopWalkProgramWALK_GUESS    LoopWalkProgram = 1
-	LoopWalkProgramWALK_SEARCH   LoopWalkProgram = 2
-	LoopWalkProgramWALK_PROGRAMS LoopWalkProgram = 3
+	LoopWalkProgramWALK_ON      LoopWalkProgram = 0
+	LoopWalkProgramWALK_GUESS   LoopWalkProgram = 1
+	LoopWalkProgramWALK_SEARCH  LoopWalkProgram = 2
+	LoopWalkProgramWALK_RUNTIME LoopWalkProgram = 3
 )
 
 // Names of all BPF objects in the ELF.
@@ -442,6 +608,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	LoopMapCpuCounters      = "cpu_counters"
+	LoopMapHotspotProcs     = "hotspot_procs"
 	LoopMapMappings         = "mappings"
 	LoopMapProcesses        = "processes"
 	LoopMapPythonProcs      = "python_procs"
@@ -449,7 +616,12 @@ const (
 	LoopMapRules            = "rules"
 	LoopMapScratches        = "scratches"
 	LoopMapSlabs            = "slabs"
+	LoopMapV8Procs          = "v8_procs"
+	LoopMapWalkPrograms     = "walk_programs"
 	LoopProgOnCpu           = "on_cpu"
+	LoopProgOnCpuHotspot    = "on_cpu_hotspot"
+	LoopProgOnCpuPython     = "on_cpu_python"
+	LoopProgOnCpuV8         = "on_cpu_v8"
 	LoopVarAbiTypes         = "abi_types"
 	LoopVarGuesses          = "guesses"
 	LoopVarKernelStackBytes = "kernel_stack_bytes"
@@ -503,21 +675,27 @@ type LoopSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LoopProgramSpecs struct {
-	OnCpu *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpu        *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpuHotspot *ebpf.ProgramSpec `ebpf:"on_cpu_hotspot"`
+	OnCpuPython  *ebpf.ProgramSpec `ebpf:"on_cpu_python"`
+	OnCpuV8      *ebpf.ProgramSpec `ebpf:"on_cpu_v8"`
 }
 
 // LoopMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LoopMapSpecs struct {
-	CpuCounters *ebpf.MapSpec `ebpf:"cpu_counters"`
-	Mappings    *ebpf.MapSpec `ebpf:"mappings"`
-	Processes   *ebpf.MapSpec `ebpf:"processes"`
-	PythonProcs *ebpf.MapSpec `ebpf:"python_procs"`
-	Ring        *ebpf.MapSpec `ebpf:"ring"`
-	Rules       *ebpf.MapSpec `ebpf:"rules"`
-	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
-	Slabs       *ebpf.MapSpec `ebpf:"slabs"`
+	CpuCounters  *ebpf.MapSpec `ebpf:"cpu_counters"`
+	HotspotProcs *ebpf.MapSpec `ebpf:"hotspot_procs"`
+	Mappings     *ebpf.MapSpec `ebpf:"mappings"`
+	Processes    *ebpf.MapSpec `ebpf:"processes"`
+	PythonProcs  *ebpf.MapSpec `ebpf:"python_procs"`
+	Ring         *ebpf.MapSpec `ebpf:"ring"`
+	Rules        *ebpf.MapSpec `ebpf:"rules"`
+	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
+	Slabs        *ebpf.MapSpec `ebpf:"slabs"`
+	V8Procs      *ebpf.MapSpec `ebpf:"v8_procs"`
+	WalkPrograms *ebpf.MapSpec `ebpf:"walk_programs"`
 }
 
 // LoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -555,19 +733,23 @@ func (o *LoopObjects) Close() error {
 //
 // It can be passed to LoadLoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LoopMaps struct {
-	CpuCounters *ebpf.Map `ebpf:"cpu_counters"`
-	Mappings    *ebpf.Map `ebpf:"mappings"`
-	Processes   *ebpf.Map `ebpf:"processes"`
-	PythonProcs *ebpf.Map `ebpf:"python_procs"`
-	Ring        *ebpf.Map `ebpf:"ring"`
-	Rules       *ebpf.Map `ebpf:"rules"`
-	Scratches   *ebpf.Map `ebpf:"scratches"`
-	Slabs       *ebpf.Map `ebpf:"slabs"`
+	CpuCounters  *ebpf.Map `ebpf:"cpu_counters"`
+	HotspotProcs *ebpf.Map `ebpf:"hotspot_procs"`
+	Mappings     *ebpf.Map `ebpf:"mappings"`
+	Processes    *ebpf.Map `ebpf:"processes"`
+	PythonProcs  *ebpf.Map `ebpf:"python_procs"`
+	Ring         *ebpf.Map `ebpf:"ring"`
+	Rules        *ebpf.Map `ebpf:"rules"`
+	Scratches    *ebpf.Map `ebpf:"scratches"`
+	Slabs        *ebpf.Map `ebpf:"slabs"`
+	V8Procs      *ebpf.Map `ebpf:"v8_procs"`
+	WalkPrograms *ebpf.Map `ebpf:"walk_programs"`
 }
 
 func (m *LoopMaps) Close() error {
 	return _LoopClose(
 		m.CpuCounters,
+		m.HotspotProcs,
 		m.Mappings,
 		m.Processes,
 		m.PythonProcs,
@@ -575,6 +757,8 @@ func (m *LoopMaps) Close() error {
 		m.Rules,
 		m.Scratches,
 		m.Slabs,
+		m.V8Procs,
+		m.WalkPrograms,
 	)
 }
 
@@ -597,12 +781,18 @@ type LoopVariables struct {
 //
 // It can be passed to LoadLoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LoopPrograms struct {
-	OnCpu *ebpf.Program `ebpf:"on_cpu"`
+	OnCpu        *ebpf.Program `ebpf:"on_cpu"`
+	OnCpuHotspot *ebpf.Program `ebpf:"on_cpu_hotspot"`
+	OnCpuPython  *ebpf.Program `ebpf:"on_cpu_python"`
+	OnCpuV8      *ebpf.Program `ebpf:"on_cpu_v8"`
 }
 
 func (p *LoopPrograms) Close() error {
 	return _LoopClose(
 		p.OnCpu,
+		p.OnCpuHotspot,
+		p.OnCpuPython,
+		p.OnCpuV8,
 	)
 }
 

@@ -17,6 +17,7 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	TailMapCpuCounters      = "cpu_counters"
+	TailMapHotspotProcs     = "hotspot_procs"
 	TailMapMappings         = "mappings"
 	TailMapProcesses        = "processes"
 	TailMapPythonProcs      = "python_procs"
@@ -24,13 +25,16 @@ const (
 	TailMapRules            = "rules"
 	TailMapScratches        = "scratches"
 	TailMapSlabs            = "slabs"
+	TailMapV8Procs          = "v8_procs"
 	TailMapWalkPrograms     = "walk_programs"
 	TailProgOnCpu           = "on_cpu"
 	TailProgOnCpuByFp       = "on_cpu_by_fp"
 	TailProgOnCpuGuess      = "on_cpu_guess"
+	TailProgOnCpuHotspot    = "on_cpu_hotspot"
 	TailProgOnCpuNext       = "on_cpu_next"
 	TailProgOnCpuPython     = "on_cpu_python"
 	TailProgOnCpuSearch     = "on_cpu_search"
+	TailProgOnCpuV8         = "on_cpu_v8"
 	TailVarAbiTypes         = "abi_types"
 	TailVarGuesses          = "guesses"
 	TailVarKernelStackBytes = "kernel_stack_bytes"
@@ -84,12 +88,14 @@ type TailSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailProgramSpecs struct {
-	OnCpu       *ebpf.ProgramSpec `ebpf:"on_cpu"`
-	OnCpuByFp   *ebpf.ProgramSpec `ebpf:"on_cpu_by_fp"`
-	OnCpuGuess  *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
-	OnCpuNext   *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
-	OnCpuPython *ebpf.ProgramSpec `ebpf:"on_cpu_python"`
-	OnCpuSearch *ebpf.ProgramSpec `ebpf:"on_cpu_search"`
+	OnCpu        *ebpf.ProgramSpec `ebpf:"on_cpu"`
+	OnCpuByFp    *ebpf.ProgramSpec `ebpf:"on_cpu_by_fp"`
+	OnCpuGuess   *ebpf.ProgramSpec `ebpf:"on_cpu_guess"`
+	OnCpuHotspot *ebpf.ProgramSpec `ebpf:"on_cpu_hotspot"`
+	OnCpuNext    *ebpf.ProgramSpec `ebpf:"on_cpu_next"`
+	OnCpuPython  *ebpf.ProgramSpec `ebpf:"on_cpu_python"`
+	OnCpuSearch  *ebpf.ProgramSpec `ebpf:"on_cpu_search"`
+	OnCpuV8      *ebpf.ProgramSpec `ebpf:"on_cpu_v8"`
 }
 
 // TailMapSpecs contains maps before they are loaded into the kernel.
@@ -97,6 +103,7 @@ type TailProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type TailMapSpecs struct {
 	CpuCounters  *ebpf.MapSpec `ebpf:"cpu_counters"`
+	HotspotProcs *ebpf.MapSpec `ebpf:"hotspot_procs"`
 	Mappings     *ebpf.MapSpec `ebpf:"mappings"`
 	Processes    *ebpf.MapSpec `ebpf:"processes"`
 	PythonProcs  *ebpf.MapSpec `ebpf:"python_procs"`
@@ -104,6 +111,7 @@ type TailMapSpecs struct {
 	Rules        *ebpf.MapSpec `ebpf:"rules"`
 	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
 	Slabs        *ebpf.MapSpec `ebpf:"slabs"`
+	V8Procs      *ebpf.MapSpec `ebpf:"v8_procs"`
 	WalkPrograms *ebpf.MapSpec `ebpf:"walk_programs"`
 }
 
@@ -143,6 +151,7 @@ func (o *TailObjects) Close() error {
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailMaps struct {
 	CpuCounters  *ebpf.Map `ebpf:"cpu_counters"`
+	HotspotProcs *ebpf.Map `ebpf:"hotspot_procs"`
 	Mappings     *ebpf.Map `ebpf:"mappings"`
 	Processes    *ebpf.Map `ebpf:"processes"`
 	PythonProcs  *ebpf.Map `ebpf:"python_procs"`
@@ -150,12 +159,14 @@ type TailMaps struct {
 	Rules        *ebpf.Map `ebpf:"rules"`
 	Scratches    *ebpf.Map `ebpf:"scratches"`
 	Slabs        *ebpf.Map `ebpf:"slabs"`
+	V8Procs      *ebpf.Map `ebpf:"v8_procs"`
 	WalkPrograms *ebpf.Map `ebpf:"walk_programs"`
 }
 
 func (m *TailMaps) Close() error {
 	return _TailClose(
 		m.CpuCounters,
+		m.HotspotProcs,
 		m.Mappings,
 		m.Processes,
 		m.PythonProcs,
@@ -163,6 +174,7 @@ func (m *TailMaps) Close() error {
 		m.Rules,
 		m.Scratches,
 		m.Slabs,
+		m.V8Procs,
 		m.WalkPrograms,
 	)
 }
@@ -186,12 +198,14 @@ type TailVariables struct {
 //
 // It can be passed to LoadTailObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TailPrograms struct {
-	OnCpu       *ebpf.Program `ebpf:"on_cpu"`
-	OnCpuByFp   *ebpf.Program `ebpf:"on_cpu_by_fp"`
-	OnCpuGuess  *ebpf.Program `ebpf:"on_cpu_guess"`
-	OnCpuNext   *ebpf.Program `ebpf:"on_cpu_next"`
-	OnCpuPython *ebpf.Program `ebpf:"on_cpu_python"`
-	OnCpuSearch *ebpf.Program `ebpf:"on_cpu_search"`
+	OnCpu        *ebpf.Program `ebpf:"on_cpu"`
+	OnCpuByFp    *ebpf.Program `ebpf:"on_cpu_by_fp"`
+	OnCpuGuess   *ebpf.Program `ebpf:"on_cpu_guess"`
+	OnCpuHotspot *ebpf.Program `ebpf:"on_cpu_hotspot"`
+	OnCpuNext    *ebpf.Program `ebpf:"on_cpu_next"`
+	OnCpuPython  *ebpf.Program `ebpf:"on_cpu_python"`
+	OnCpuSearch  *ebpf.Program `ebpf:"on_cpu_search"`
+	OnCpuV8      *ebpf.Program `ebpf:"on_cpu_v8"`
 }
 
 func (p *TailPrograms) Close() error {
@@ -199,9 +213,11 @@ func (p *TailPrograms) Close() error {
 		p.OnCpu,
 		p.OnCpuByFp,
 		p.OnCpuGuess,
+		p.OnCpuHotspot,
 		p.OnCpuNext,
 		p.OnCpuPython,
 		p.OnCpuSearch,
+		p.OnCpuV8,
 	)
 }
 

@@ -261,7 +261,7 @@ type instance struct {
 }
 
 // Plan implements runtimes.Instance.
-func (n *instance) Plan(unwind.Memory, []unwind.Mapping) (runtimes.Plan, error) {
+func (n *instance) Plan(unwind.Memory, []runtimes.Mapping) (runtimes.Plan, error) {
 	return runtimes.Plan{Proc: n.proc, Ranges: n.ranges, Fixed: true}, nil
 }
 

@@ -221,3 +221,25 @@ func (h *Host) Python(proc *abi.LoopPythonProc) error {
 		Proc  abi.LoopPythonProc
 	}{abi.LoopRuntimeOwner{StartTime: processTime, ExecId: processExec}, *proc})
 }
+
+// Hotspot makes HotSpot in the process known to BPF; nil: there is none. Load forgets it.
+func (h *Host) Hotspot(proc *abi.LoopHotspotProc) error {
+	if proc == nil {
+		return h.send("hotspot_procs", 0, nil)
+	}
+	return h.send("hotspot_procs", 0, &struct {
+		Owner abi.LoopRuntimeOwner
+		Proc  abi.LoopHotspotProc
+	}{abi.LoopRuntimeOwner{StartTime: processTime, ExecId: processExec}, *proc})
+}
+
+// V8 makes V8 in the process known to BPF; nil: there is none. Load forgets it.
+func (h *Host) V8(proc *abi.LoopV8Proc) error {
+	if proc == nil {
+		return h.send("v8_procs", 0, nil)
+	}
+	return h.send("v8_procs", 0, &struct {
+		Owner abi.LoopRuntimeOwner
+		Proc  abi.LoopV8Proc
+	}{abi.LoopRuntimeOwner{StartTime: processTime, ExecId: processExec}, *proc})
+}

@@ -1,0 +1,199 @@
+package v8
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+)
+
+const (
+	// maxScripts and maxScriptBytes bound what is kept of scripts in one process; they are read again when they are needed.
+	maxScripts, maxScriptBytes = 512, 4 << 20
+	// maxSource bounds the source of a script that lines are counted in, in bytes, and maxLines how many it may have.
+	maxSource, maxLines = 64 << 20, 4 << 20
+	// sourceAtOnce is how much of it is read at a time.
+	sourceAtOnce = 64 << 10
+)
+
+// Where a Script has things: src/objects/script.tq. The same in 7.8 to 15.0, but for the URL, which a comment in the source gives.
+const (
+	scriptSource = 8
+	scriptName   = 16
+	scriptLine   = 24
+	scriptColumn = 32
+	scriptEnds   = 56
+	scriptID     = 64
+)
+
+// script is a source text.
+type script struct {
+	name         string
+	line0, col0  int     // of its first character
+	ends         []int32 // where its lines end, ascending
+	unknownLines bool
+}
+
+// line is the line and column of a place, which count from 1; 0 if it is not known.
+func (s *script) line(at int) (line, column int) {
+	if at < 0 || s.unknownLines {
+		return 0, 0
+	}
+	i, _ := slices.BinarySearch(s.ends, int32(min(at, 1<<31-1)))
+	column = at + 1
+	if i > 0 {
+		column = at - int(s.ends[i-1])
+	} else {
+		column += s.col0
+	}
+	return s.line0 + i + 1, column
+}
+
+// scriptKey tells scripts apart: an address may be used again.
+type scriptKey struct {
+	at, source, name uint64
+	id               int
+}
+
+// scripts keeps scripts.
+type scripts struct {
+	lru   *simplelru.LRU[scriptKey, *script]
+	bytes int
+}
+
+func newScripts() scripts {
+	lru, err := simplelru.NewLRU[scriptKey, *script](maxScripts, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return scripts{lru: lru}
+}
+
+func (s *script) size() int { return 200 + len(s.name) + 4*len(s.ends) }
+
+func (c *scripts) add(key scriptKey, s *script) {
+	if c.lru.Len() == maxScripts {
+		c.drop()
+	}
+	c.lru.Add(key, s)
+	for c.bytes += s.size(); c.bytes > maxScriptBytes && c.lru.Len() > 1; {
+		c.drop()
+	}
+}
+
+func (c *scripts) drop() {
+	if _, s, ok := c.lru.RemoveOldest(); ok {
+		c.bytes -= s.size()
+	}
+}
+
+// script reads a Script.
+func (h *heap) script(v uint64) *script {
+	o := h.object(v, "script", h.n.image.types.script)
+	key := scriptKey{o, h.field(o, scriptSource), h.field(o, scriptName), smi(h.field(o, scriptID))}
+	if h.err != nil {
+		return nil
+	}
+	if s, ok := h.n.scripts.lru.Get(key); ok {
+		return s
+	}
+	s := &script{name: h.maybeText(key.name), line0: smi(h.field(o, scriptLine)), col0: smi(h.field(o, scriptColumn))}
+	if s.line0 < 0 || s.line0 > 1<<30 {
+		s.line0 = 0
+	}
+	if s.col0 < 0 || s.col0 > 1<<30 {
+		s.col0 = 0
+	}
+	h.lines(s, h.field(o, scriptEnds), key.source)
+	if h.err != nil {
+		return nil
+	}
+	h.n.scripts.add(key, s)
+	return s
+}
+
+// lines finds where a script's lines end: V8 may have counted them already.
+func (h *heap) lines(s *script, ends, source uint64) {
+	if _, typ := h.typed(ends); contains(h.n.image.types.arrays, typ) {
+		if at, n := h.array(ends, "lines"); n > 0 && n <= maxLines {
+			b := make([]byte, 8*n)
+			if err := h.mem.Read(unwind.Addr(at), b); err != nil {
+				h.fail(err)
+				return
+			}
+			for i := range n {
+				s.ends = append(s.ends, int32(smi(binary.LittleEndian.Uint64(b[8*i:]))))
+			}
+			if slices.IsSorted(s.ends) {
+				return
+			}
+			s.ends = nil
+		}
+	}
+	if _, typ := h.typed(source); !h.isString(typ) {
+		s.unknownLines = true
+		return
+	}
+	pieces, whole := h.pieces(source, maxSource)
+	c := lineCounter{}
+	for _, p := range pieces {
+		if !h.count(&c, p) {
+			return
+		}
+	}
+	c.end()
+	s.ends, s.unknownLines = c.ends, !whole || len(c.ends) >= maxLines
+}
+
+// count reads a piece of a source.
+func (h *heap) count(c *lineCounter, p piece) bool {
+	size := 1
+	if p.wide {
+		size = 2
+	}
+	b := make([]byte, min(sourceAtOnce, p.n*size))
+	for done := 0; done < p.n*size && h.err == nil; {
+		part := b[:min(len(b), p.n*size-done)]
+		if err := h.mem.Read(unwind.Addr(p.at+uint64(done)), part); err != nil {
+			h.fail(err)
+			return false
+		}
+		for i := 0; i < len(part); i += size {
+			if p.wide {
+				c.next(binary.LittleEndian.Uint16(part[i:]))
+			} else {
+				c.next(uint16(part[i]))
+			}
+		}
+		done += len(part)
+	}
+	return h.err == nil
+}
+
+// lineCounter finds the ends of lines as V8 does: IsLineTerminatorSequence of src/strings/char-predicates.h.
+type lineCounter struct {
+	ends   []int32
+	at     int32
+	before uint16
+}
+
+func (c *lineCounter) next(u uint16) {
+	if c.before == '\r' && u != '\n' {
+		c.ends = append(c.ends, c.at-1)
+	}
+	if (u == '\n' || u == 0x2028 || u == 0x2029) && len(c.ends) < maxLines {
+		c.ends = append(c.ends, c.at)
+	}
+	c.before = u
+	c.at++
+}
+
+// end ends the last line, which the source's end does.
+func (c *lineCounter) end() {
+	if c.before == '\r' {
+		c.ends = append(c.ends, c.at-1)
+	}
+	c.ends = append(c.ends, c.at)
+}
