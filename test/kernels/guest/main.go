@@ -171,7 +171,8 @@ func warnings(lines []string) {
 	for _, l := range lines {
 		if strings.Contains(l, "WARN") || strings.Contains(l, "ERROR") {
 			// every supported kernel takes all of the programs
-			refused := strings.Contains(l, "verifier refuses") || strings.Contains(l, "kernel rejected")
+			refused := strings.Contains(l, "verifier refuses") || strings.Contains(l, "kernel rejected") ||
+				strings.Contains(l, "kernel does not take")
 			console.Print(os.Stdout, console.Check{Name: "log", OK: !refused, Detail: l})
 		}
 	}
