@@ -3,10 +3,10 @@
  * The two variants of the walk over the same step functions; user space chooses between them before
  * loading.
  *
- * VARIANT_LOOP (5.17 and newer): bpf_loop calls the runtimes' global functions; 1,024 frames in any
- * mix. VARIANT_TAIL (older): WALK_STEPS inlined native steps a program, then a tail call to go on:
- * 33 programs in all. There a guess is a program of its own, and its search of the stack another;
- * behind them there is room for STEPS_AFTER_GUESS steps.
+ * VARIANT_LOOP (5.17 and newer): bpf_loop calls global functions; 1,024 frames. VARIANT_TAIL
+ * (older): WALK_STEPS inlined native steps a program, then a tail call to go on: 33 programs in
+ * all. There a guess is a program of its own, and its search of the stack another; behind them
+ * there is room for STEPS_AFTER_GUESS steps.
  *
  * In both, each language runtime has a program of its own, with the native unwinder beside it: the
  * verifier looks at each by itself, and one that it refuses is missing alone. User space loads them

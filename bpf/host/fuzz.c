@@ -4,7 +4,7 @@
  * are. Sanitizers watch the walk; check_record() and check_counters() watch what it says.
  *
  * The input is struct input_head, then what it counts, in this order: rules, blocks, mappings,
- * stack, code, and what is known of CPython and of HotSpot if there are any. What the input is too
+ * stack, code, and what is known of CPython, HotSpot and V8 if there are any. What the input is too
  * short for is zero. scripts/fuzz.sh builds and runs it, from the inputs in testdata/fuzz/walk on.
  */
 #define HOST_FUZZ

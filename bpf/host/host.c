@@ -244,6 +244,12 @@ long bpf_loop(__u32 n, void *callback, void *ctx, __u64 flags)
 	return i;
 }
 
+#ifdef VARIANT_LOOP
+#define NO_CHAIN 1
+#else
+#define NO_CHAIN 0
+#endif
+
 /* A tail call does not return, and the next program has its own stack. */
 static jmp_buf next_program;
 static int tail_calls;
@@ -252,7 +258,11 @@ long bpf_tail_call(void *ctx, void *programs, __u32 index)
 {
 	(void)ctx;
 	(void)programs;
-	if (index <= WALK_RUNTIME + RUNTIME_v8 && tail_calls++ < MAX_TAIL_CALLS)
+	__u32 runtime = index - WALK_RUNTIME;
+
+	if (index >= WALK_RUNTIME ? runtime < RUNTIME_python || runtime > RUNTIME_v8 : NO_CHAIN)
+		return -1; /* nothing is there */
+	if (tail_calls++ < MAX_TAIL_CALLS)
 		longjmp(next_program, 1 + index);
 	return -1;
 }

@@ -34,11 +34,12 @@ INLINE int hotspot_guess(struct scratch *s, int pushed, __u32 line)
 	struct walk *w = &s->walk;
 
 	no_hotspot(s, line);
+	w->runtime = RUNTIME_native;
+	/* from a place without a mapping user space would go on, and push the frame again */
+	if (find_mapping(w, w->pc - (w->flags & FRAME_RETURN)))
+		return stop(w, pushed ? STOP_NO_RULE : STOP_NO_MAPPING);
 	if (!pushed && push_frame(s))
 		return stop(w, STOP_MAX_FRAMES);
-	w->runtime = RUNTIME_native;
-	if (find_mapping(w, w->pc - (w->flags & FRAME_RETURN)))
-		return stop(w, STOP_NO_MAPPING);
 	s->guess.reason = 0;
 	return STEP_GUESS;
 }

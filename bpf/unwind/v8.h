@@ -154,6 +154,7 @@ INLINE int v8_push_frame(struct scratch *s, const struct v8_proc *p)
 	    (w->mapping.part == V8_BUILTIN && w->pc - w->mapping.bias == p->interpreter_return))
 		return v8_push(s, V8_FRAME_INTERPRETED, shared,
 			       (__u64)check << 32 | v8_bytecode(s, p));
+	v->bytecode = 0; /* whose handler's caller this was: none of the interpreter's */
 	check = v8_check_code(s, check);
 	return v8_push(s, V8_FRAME_FUNCTION, shared,
 		       (__u64)check << V8_PC_BITS | (w->pc & ((1ull << V8_PC_BITS) - 1)));
@@ -240,6 +241,9 @@ INLINE int v8_without_record(struct scratch *s)
 {
 	struct walk *w = &s->walk;
 
+	/* user space would go on from here, and push the frame again */
+	if (!(w->mapping.flags & (MAPPING_TABLE | MAPPING_NO_TABLE)))
+		return stop(w, STOP_NO_TABLE);
 	if (v8_push_code(s, 0))
 		return stop(w, STOP_MAX_FRAMES);
 	w->hidden = 1;

@@ -15,6 +15,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/process/procfs"
 	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
 )
 
@@ -69,8 +70,10 @@ type Engine struct {
 	fetches *fetches
 	jit     jitter
 	managed managedRuntimes
-	said    said
-	texts   textFinder
+	// unwinders are those that are still to be loaded, and wait for a worker.
+	unwinders []runtimes.Entry
+	said      said
+	texts     textFinder
 	kernelNames
 	giver   giver
 	builder *profile.Builder

@@ -201,7 +201,7 @@ func (e *Engine) loaded(x *process.Executable[*executable], l *loaded) {
 	}
 	l.executable.users = map[*processState]struct{}{}
 	l.executable.serial = n.Serial
-	if !e.executables.SetPayload(n, l.executable, executableBytes) {
+	if !e.executables.SetPayload(n, l.executable, uint64(executableBytes+l.executable.bytes())) {
 		e.release(l.executable)
 		return
 	}

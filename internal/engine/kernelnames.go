@@ -159,7 +159,7 @@ const (
 	kernelSerial = 1<<64 - 1 - iota
 	giveBackSerial
 	trimSerial
-	unwinderSerial
+	unwinderSerial // and below, by runtime
 )
 
 // read reads all; of old, if it is not nil, what can't have changed is kept.

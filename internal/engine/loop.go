@@ -153,6 +153,7 @@ func (e *Engine) keepHouse(now time.Time) {
 	e.steady()
 	e.identifyAgain()
 	e.sweep()
+	e.loadUnwindersLater()
 	e.refreshKernelSymbols(now)
 	e.forgetKernel(now)
 	e.forgetGoneJIT(now)

@@ -104,6 +104,7 @@ func (e *Engine) findRuntimes(st *processState, mappings []process.MappedFile) {
 		for _, found := range x.Payload.runtimes {
 			if st.runtime(found.entry.ID) == nil && e.kernel.Processes.Walks(found.entry.Name) {
 				st.runtimes = append(st.runtimes, newManaged(st, mappings[i].File, found))
+				slices.SortFunc(st.runtimes, func(a, b *managed) int { return cmp.Compare(a.entry.ID, b.entry.ID) })
 			}
 		}
 	}
@@ -373,7 +374,7 @@ func (e *Engine) managedFailed(m *managed, j *managedJob, err error) {
 	}
 	// what others keep the workers from doing says nothing of this one, nor does a failure of what has worked before
 	passes := errors.Is(err, runtimes.ErrNotReady) || m.instance != nil || !began(err) || errors.Is(err, worker.ErrTimeout)
-	ends := errors.Is(err, procfs.ErrGone) || errors.Is(err, runtimes.ErrUnsupported) || m.tries >= attachTries && !passes
+	ends := errors.Is(err, procfs.ErrGone) || errors.Is(err, runtimes.ErrUnsupported) || panicked(err) || m.tries >= attachTries && !passes
 	if !errors.Is(err, procfs.ErrGone) && (ends || m.tries >= attachTries) && !m.warned {
 		m.warned = true
 		e.count.RuntimeErrors++
@@ -389,6 +390,12 @@ func (e *Engine) managedFailed(m *managed, j *managedJob, err error) {
 		e.log.Debug("looking at a language runtime", zap.Uint32("pid", j.pid), zap.String("runtime", m.entry.FrameType), zap.Error(err))
 	}
 	e.managed.enqueue(m)
+}
+
+// panicked tells whether a worker has found a defect of the profiler: it would again.
+func panicked(err error) bool {
+	var p *worker.PanicError
+	return errors.As(err, &p)
 }
 
 // began tells whether a worker has begun a job that failed.
@@ -448,6 +455,10 @@ func split(mappings []ebpf.MappedTable, ranges []runtimes.Range, owner unwind.Ru
 	}
 	out := make([]ebpf.MappedTable, 0, len(mappings)+2*len(ranges))
 	for _, m := range mappings {
+		if m.Runtime != unwind.RuntimeNative {
+			out = append(out, m) // of one that knows better: V8 takes all memory with code for its own
+			continue
+		}
 		n, _ := slices.BinarySearchFunc(ranges, m.Start, func(r runtimes.Range, a unwind.Addr) int {
 			if r.End <= a {
 				return -1

@@ -71,7 +71,7 @@ func (r *toyRuntime) Symbolize(_ unwind.Memory, dst []unwind.Line, f unwind.RawF
 	return append(dst, unwind.Line{Function: unwind.Function{Name: string(rune('a' + f.A))}, Line: int(f.B)}), nil
 }
 
-func (r *toyRuntime) Bytes() int { return 1000 }
+func (r *toyRuntime) Bytes() int { return 1000 } // as image, and as instance
 
 // toyMemory is the memory of processes that are there.
 type toyMemory struct{ gone bool }

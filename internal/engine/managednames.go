@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostprofiles/hostprofiles/internal/profile"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -133,5 +134,6 @@ func (m *managed) size() int {
 	if m.dropped {
 		return 0
 	}
-	return managedStateBytes + m.known.Len()*entryBytes + cap(m.wanted)*int(unsafe.Sizeof(unwind.RawFrame{})) + m.lines + m.kept
+	return managedStateBytes + m.known.Len()*entryBytes + cap(m.wanted)*int(unsafe.Sizeof(unwind.RawFrame{})) +
+		cap(m.plan.Ranges)*int(unsafe.Sizeof(runtimes.Range{})) + m.lines + m.kept
 }

@@ -142,7 +142,11 @@ func (s *symbolizer) resolve(dst []unwind.Line, l *profile.Location) []unwind.Li
 
 // bytes is what an executable takes beside its table.
 func (x *executable) bytes() int {
-	return x.symbols.size() + x.symbols.kept + x.debug.bytes()
+	n := x.symbols.size() + x.symbols.kept + x.debug.bytes()
+	for _, r := range x.runtimes {
+		n += r.image.Bytes()
+	}
+	return n
 }
 
 // drop gives up what is wanted of an executable; it may be asked for again.

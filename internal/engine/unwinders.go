@@ -31,6 +31,13 @@ func (e *Engine) loadUnwinders() {
 	e.loadUnwinder(all)
 }
 
+// loadUnwindersLater goes on where no worker had time, at a tick's end.
+func (e *Engine) loadUnwindersLater() {
+	left := e.unwinders
+	e.unwinders = nil
+	e.loadUnwinder(left)
+}
+
 // loadUnwinder loads the first, and then the others.
 func (e *Engine) loadUnwinder(left []runtimes.Entry) {
 	if len(left) == 0 {
@@ -41,9 +48,13 @@ func (e *Engine) loadUnwinder(left []runtimes.Entry) {
 		if err == nil {
 			err = e.kernel.Add(u)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			e.findRuntimeAgain(entry.ID)
-		} else {
+		case !began(err): // no worker had time
+			e.unwinders = left
+			return
+		default:
 			e.count.RuntimeErrors++
 			e.log.Warn("the kernel does not take the unwinder for a language runtime: its interpreter or generated code is shown instead",
 				zap.String("runtime", entry.FrameType), zap.Error(err))
@@ -55,7 +66,7 @@ func (e *Engine) loadUnwinder(left []runtimes.Entry) {
 		then(nil, err)
 		return
 	}
-	about := aboutSelf(unwinderSerial, "unwinder for "+entry.FrameType)
+	about := aboutSelf(unwinderSerial-uint64(entry.ID), "unwinder for "+entry.FrameType)
 	about.unbegun = func() { _ = u.Close() }
 	load := func(context.Context) (any, error) {
 		if err := u.Load(); err != nil {

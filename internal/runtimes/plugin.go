@@ -31,6 +31,8 @@ type Runtime interface {
 type Image interface {
 	// Version is the runtime's, for logs.
 	Version() string
+	// Bytes is about the memory that it holds.
+	Bytes() int
 	// Attach looks at a process that has the executable mapped. It returns ErrNotReady, wrapped, if it is too early.
 	Attach(p *Process) (Instance, error)
 }

@@ -59,7 +59,8 @@ func bounds() []Reason {
 	return []Reason{
 		{"max_frames", false, "the stack has more frames than max_frames", "deep recursion", "raise max_frames, up to 1024"},
 		{"tail_calls", false, "the stack is longer than the chain of programs that this kernel allows",
-			"before Linux 5.17, with very deep stacks, with many frames that have to be guessed, and with many functions of Python", "a kernel from 5.17 on"},
+			"before Linux 5.17, with very deep stacks, with many frames that have to be guessed, and with many functions of language runtimes;" +
+				" later, where code of several runtimes takes turns more than thirty times", "a kernel from 5.17 on"},
 		{"copy_end", false, "the stack is longer than the part of it that was copied",
 			"the first samples of a process or an executable are walked in user space, over a copy of at most 16 KiB",
 			"nothing: it passes once process and executable are known"},
@@ -92,7 +93,7 @@ func code() []Reason {
 	return []Reason{
 		{"no_unwind_info", false, "code of no file with unwind information, and neither the code itself, nor the stack, nor the frame pointer leads on",
 			"what a JIT compiler made, a file that could not be read, and behind 64 frames whose callers took a search of the stack",
-			"have the runtime keep frame pointers (java -XX:+PreserveFramePointer)"},
+			"have the runtime keep frame pointers"},
 		{"no_rule", false, "the unwind information does not help here, and neither the stack nor the frame pointer leads on",
 			"hand-written assembler in a file whose other code has it; on arm64 also behind a guess",
 			"give the assembler its .cfi directives; rebuild with -fasynchronous-unwind-tables or with -fno-omit-frame-pointer"},

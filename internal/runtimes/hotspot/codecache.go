@@ -32,7 +32,6 @@ type codeCache struct {
 // codeHeap is one heap: what is reserved for it, and the segment map.
 type codeHeap struct {
 	low, high unwind.Addr
-	top       unwind.Addr // of what can be read now
 	segmap    uint64
 	shift     uint32
 }
@@ -132,8 +131,8 @@ func (l *layout) readHeap(p *peek, a uint64) (h codeHeap, ok bool) {
 	low := p.word(memory + uint64(l.spaceLow))
 	h = codeHeap{
 		low: unwind.Addr(p.word(memory + uint64(l.spaceStart))), high: unwind.Addr(p.word(memory + uint64(l.spaceEnd))),
-		top: unwind.Addr(p.word(memory + uint64(l.spaceLow) + 8)), segmap: p.word(segmap + uint64(l.spaceLow)),
-		shift: uint32(p.int(a + uint64(l.heapShift))),
+		segmap: p.word(segmap + uint64(l.spaceLow)),
+		shift:  uint32(p.int(a + uint64(l.heapShift))),
 	}
 	ok = p.err == nil && h.low != 0 && h.low < h.high && uint64(h.low) == low && h.segmap != 0 && h.shift >= minShift && h.shift <= maxShift
 	return h, ok

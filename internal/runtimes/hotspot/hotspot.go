@@ -10,6 +10,7 @@ package hotspot
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
@@ -28,6 +29,9 @@ type image struct{ at [variables]unwind.FileAddr }
 
 // Version implements runtimes.Image. Which one it is the virtual machine says when it runs, and errors do.
 func (*image) Version() string { return "HotSpot" }
+
+// Bytes implements runtimes.Image.
+func (i *image) Bytes() int { return int(unsafe.Sizeof(*i)) }
 
 // Detect implements runtimes.Runtime. The symbols are there for debuggers, in stripped builds, too.
 func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
@@ -69,6 +73,9 @@ func (i *image) Attach(p *runtimes.Process) (runtimes.Instance, error) {
 	return n, nil
 }
 
+// maxLooks is how often it is looked for what virtual threads need: not every virtual machine makes it.
+const maxLooks = 8
+
 // instance is HotSpot in a process.
 type instance struct {
 	layout  *layout
@@ -76,6 +83,7 @@ type instance struct {
 	proc    *abi.LoopHotspotProc
 	ranges  []runtimes.Range
 	whole   bool // nothing more will be found out
+	looks   int
 	methods methods
 }
 
@@ -89,7 +97,8 @@ func (n *instance) look(mem unwind.Memory) error {
 	if err != nil {
 		return err
 	}
-	n.whole = !n.layout.virtualThreads || proc.BarrierHigh != 0
+	n.looks++
+	n.whole = !n.layout.virtualThreads || proc.BarrierHigh != 0 || n.looks >= maxLooks
 	if n.proc != nil && *proc == *n.proc {
 		return nil
 	}

@@ -283,6 +283,22 @@ func (l *layout) findNmethod(f *finder) {
 	if n.pcs.bytes == 8 || n.pcsEnd.bytes == 8 || n.deoptMH.bytes != 0 && n.deoptMH.bytes != n.deopt.bytes || n.deopt.bytes == 2 {
 		f.fail("nmethod is another")
 	}
+	f.inside("nmethod", n.bytes, field{n.method, 8}, field{n.id, 4}, n.pcs, n.pcsEnd, n.scopes, n.metadata, n.mutableSize, n.relocation)
+	if n.immutable >= 0 {
+		f.inside("nmethod", n.bytes, field{n.immutable, 8})
+	}
+	if n.mutable >= 0 {
+		f.inside("nmethod", n.bytes, field{n.mutable, 8})
+	}
+}
+
+// inside fails unless fields lie in what is read of a type.
+func (f *finder) inside(what string, size int, fields ...field) {
+	for _, x := range fields {
+		if x.at < 0 || x.at+x.bytes > size {
+			f.fail("fields behind the end of %s", what)
+		}
+	}
 }
 
 func (l *layout) findMethod(f *finder) {
@@ -300,4 +316,7 @@ func (l *layout) findMethod(f *finder) {
 	}
 	m.className, m.classConstants = f.offset("Klass::_name"), f.offset("InstanceKlass::_constants")
 	m.symbolLength, m.symbolBody = f.offset("Symbol::_length"), f.offset("Symbol::_body")
+	f.inside("ConstMethod", m.constBytes, field{m.constants, 8}, field{m.constSize, 4}, field{m.flags, 2}, field{m.codeSize, 2},
+		field{m.nameIndex, 2}, field{m.signatureIndex, 2})
+	f.inside("ConstantPool", m.poolBytes, field{m.holder, 8}, field{m.tags, 8}, field{m.length, 4}, field{m.sourceIndex, 2})
 }

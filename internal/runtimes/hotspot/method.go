@@ -34,6 +34,7 @@ type methodKey struct{ method, constMethod unwind.Addr }
 type method struct {
 	function unwind.Function
 	native   bool
+	codeSize int // bytes of bytecodes
 	lines    []lineEntry
 }
 
@@ -44,7 +45,7 @@ func (m *method) bytes() int {
 // line is where a bytecode of it is in the source. HotSpot has -1 for what is done before the first one.
 func (m *method) line(bci int) unwind.Line {
 	l := unwind.Line{Function: m.function}
-	if !m.native && bci < noBCI && bci != noLine {
+	if !m.native && bci < m.codeSize && bci != noLine {
 		l.Line = lineOf(m.lines, bci)
 	}
 	return l
@@ -144,7 +145,7 @@ func (l *methodLayout) read(mem unwind.Memory, key methodKey) (*method, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its signature: %w", err)
 	}
-	m := &method{function: unwind.Function{Name: class + "." + name, SystemName: class + "." + name + signature}}
+	m := &method{codeSize: u2(l.codeSize), function: unwind.Function{Name: class + "." + name, SystemName: class + "." + name + signature}}
 	if m.function.File, err = pool.source(); err != nil {
 		return nil, fmt.Errorf("its file: %w", err)
 	}
@@ -156,7 +157,7 @@ func (l *methodLayout) read(mem unwind.Memory, key methodKey) (*method, error) {
 		return m, nil
 	}
 	// the bytecodes lie behind the head, and the table of lines behind them
-	start := l.constBytes + u2(l.codeSize)
+	start := l.constBytes + m.codeSize
 	end := 8 * int(binary.LittleEndian.Uint32(head[l.constSize:]))
 	if end < start {
 		return nil, fmt.Errorf("its size: %w", runtimes.ErrStale)

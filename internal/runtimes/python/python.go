@@ -10,6 +10,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
@@ -48,6 +49,9 @@ func (i *image) Version() string {
 	}
 	return i.version.String()
 }
+
+// Bytes implements runtimes.Image.
+func (i *image) Bytes() int { return int(unsafe.Sizeof(*i)) + len(i.debug) }
 
 // Detect implements runtimes.Runtime. The symbols that it looks for are there for extension modules, in stripped builds, too.
 func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {

@@ -25,7 +25,9 @@ type heap struct {
 	mem   unwind.Memory
 	n     *instance
 	pages map[uint64][]byte
-	err   error
+	// sources is what was read of sources and tables of lines, in bytes.
+	sources int
+	err     error
 }
 
 func (n *instance) heap(mem unwind.Memory) *heap {

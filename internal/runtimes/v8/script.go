@@ -12,8 +12,8 @@ import (
 const (
 	// maxScripts and maxScriptBytes bound what is kept of scripts in one process; they are read again when they are needed.
 	maxScripts, maxScriptBytes = 512, 4 << 20
-	// maxSource bounds the source of a script that lines are counted in, in bytes, and maxLines how many it may have.
-	maxSource, maxLines = 64 << 20, 4 << 20
+	// maxSource bounds what is read of sources and tables of lines to name one frame, in bytes, and maxLines how many a script may have.
+	maxSource, maxLines = 64 << 20, 1 << 20
 	// sourceAtOnce is how much of it is read at a time.
 	sourceAtOnce = 64 << 10
 )
@@ -106,56 +106,81 @@ func (h *heap) script(v uint64) *script {
 	if s.col0 < 0 || s.col0 > 1<<30 {
 		s.col0 = 0
 	}
-	h.lines(s, h.field(o, scriptEnds), key.source)
+	whole := h.lines(s, h.field(o, scriptEnds), key.source)
 	if h.err != nil {
 		return nil
 	}
-	h.n.scripts.add(key, s)
+	if whole {
+		h.n.scripts.add(key, s)
+	}
 	return s
 }
 
-// lines finds where a script's lines end: V8 may have counted them already.
-func (h *heap) lines(s *script, ends, source uint64) {
+// spend takes off what may be read for one frame; false if it is too much.
+func (h *heap) spend(bytes int) bool {
+	h.sources += bytes
+	return h.sources <= maxSource
+}
+
+// lines finds where a script's lines end: V8 may have counted them already. It is false if too much was read for this frame already:
+// there may be room for it in another look.
+func (h *heap) lines(s *script, ends, source uint64) (whole bool) {
 	if _, typ := h.typed(ends); contains(h.n.image.types.arrays, typ) {
 		if at, n := h.array(ends, "lines"); n > 0 && n <= maxLines {
+			if !h.spend(8 * n) {
+				s.unknownLines = true
+				return false
+			}
 			b := make([]byte, 8*n)
 			if err := h.mem.Read(unwind.Addr(at), b); err != nil {
 				h.fail(err)
-				return
+				return false
 			}
 			for i := range n {
 				s.ends = append(s.ends, int32(smi(binary.LittleEndian.Uint64(b[8*i:]))))
 			}
 			if slices.IsSorted(s.ends) {
-				return
+				return true
 			}
 			s.ends = nil
 		}
 	}
 	if _, typ := h.typed(source); !h.isString(typ) {
 		s.unknownLines = true
-		return
+		return true
 	}
 	pieces, whole := h.pieces(source, maxSource)
+	bytes := 0
+	for _, p := range pieces {
+		bytes += p.bytes()
+	}
+	if bytes > maxSource {
+		s.unknownLines = true
+		return true
+	}
+	if !h.spend(bytes) {
+		s.unknownLines = true
+		return false
+	}
 	c := lineCounter{}
 	for _, p := range pieces {
 		if !h.count(&c, p) {
-			return
+			return false
 		}
 	}
 	c.end()
-	s.ends, s.unknownLines = c.ends, !whole || len(c.ends) >= maxLines
+	if s.unknownLines = !whole || len(c.ends) >= maxLines; !s.unknownLines {
+		s.ends = c.ends
+	}
+	return true
 }
 
 // count reads a piece of a source.
 func (h *heap) count(c *lineCounter, p piece) bool {
-	size := 1
-	if p.wide {
-		size = 2
-	}
-	b := make([]byte, min(sourceAtOnce, p.n*size))
-	for done := 0; done < p.n*size && h.err == nil; {
-		part := b[:min(len(b), p.n*size-done)]
+	size := p.charBytes()
+	b := make([]byte, min(sourceAtOnce, p.bytes()))
+	for done := 0; done < p.bytes() && h.err == nil; {
+		part := b[:min(len(b), p.bytes()-done)]
 		if err := h.mem.Read(unwind.Addr(p.at+uint64(done)), part); err != nil {
 			h.fail(err)
 			return false
@@ -181,19 +206,25 @@ type lineCounter struct {
 
 func (c *lineCounter) next(u uint16) {
 	if c.before == '\r' && u != '\n' {
-		c.ends = append(c.ends, c.at-1)
+		c.add(c.at - 1)
 	}
-	if (u == '\n' || u == 0x2028 || u == 0x2029) && len(c.ends) < maxLines {
-		c.ends = append(c.ends, c.at)
+	if u == '\n' || u == 0x2028 || u == 0x2029 {
+		c.add(c.at)
 	}
 	c.before = u
 	c.at++
 }
 
+func (c *lineCounter) add(at int32) {
+	if len(c.ends) < maxLines {
+		c.ends = append(c.ends, at)
+	}
+}
+
 // end ends the last line, which the source's end does.
 func (c *lineCounter) end() {
 	if c.before == '\r' {
-		c.ends = append(c.ends, c.at-1)
+		c.add(c.at - 1)
 	}
-	c.ends = append(c.ends, c.at)
+	c.add(c.at)
 }

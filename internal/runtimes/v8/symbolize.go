@@ -65,7 +65,7 @@ func (n *instance) Symbolize(mem unwind.Memory, dst []unwind.Line, raw unwind.Ra
 	if h.err == nil && f.kind != abi.LoopV8FrameV8FRAME_CODE {
 		// what was read belongs together only if it is still there
 		again := n.heap(mem)
-		again.sampledAs(&f, n)
+		again.sampledAs(&f)
 		h.err = again.err
 	}
 	if h.err != nil {
@@ -75,12 +75,12 @@ func (n *instance) Symbolize(mem unwind.Memory, dst []unwind.Line, raw unwind.Ra
 }
 
 // sampledAs checks that a frame's function, and its code if that is generated, is what it was when it was sampled.
-func (h *heap) sampledAs(f *frame, n *instance) bool {
-	o := h.object(f.at, "function", n.image.types.shared)
+func (h *heap) sampledAs(f *frame) bool {
+	o := h.object(f.at, "function", h.n.image.types.shared)
 	got, mask := h.sharedCheck(o), ^uint32(0)
 	if f.kind == abi.LoopV8FrameV8FRAME_FUNCTION {
 		mask = 0xffff
-		if _, blob := n.builtin(unwind.Addr(f.lookup())); !blob {
+		if _, blob := h.n.builtin(unwind.Addr(f.lookup())); !blob {
 			got = h.codeCheck(got, f.pc)
 		}
 	}
@@ -92,7 +92,7 @@ func (h *heap) sampledAs(f *frame, n *instance) bool {
 
 // interpreted is a frame of the interpreter.
 func (h *heap) interpreted(dst []unwind.Line, f *frame) []unwind.Line {
-	if !h.sampledAs(f, h.n) {
+	if !h.sampledAs(f) {
 		return dst
 	}
 	g := h.function(f.at)
@@ -111,7 +111,7 @@ func (h *heap) interpreted(dst []unwind.Line, f *frame) []unwind.Line {
 
 // compiled is a frame of a function that runs otherwise.
 func (h *heap) compiled(dst []unwind.Line, f *frame) []unwind.Line {
-	if !h.sampledAs(f, h.n) {
+	if !h.sampledAs(f) {
 		return dst
 	}
 	g := h.function(f.at)
@@ -129,10 +129,17 @@ func (h *heap) compiled(dst []unwind.Line, f *frame) []unwind.Line {
 	}
 	c := h.findCode(f.lookup())
 	switch {
+	case c == nil && f.exact: // another compiler's, perhaps, with the frame of its caller
+		h.stale("code of the function", f.pc)
+		return dst
 	case c == nil:
 		return append(dst, g.line(-1))
 	case c.kind == kindBaseline:
-		return append(dst, g.line(h.baselinePosition(g, c, f)))
+		at := h.baselinePosition(g, c, f)
+		if h.err != nil {
+			return dst
+		}
+		return append(dst, g.line(at))
 	case c.kind == kindOptimized:
 		lines, outer := h.inlined(dst, c, int(f.lookup()-c.start))
 		if h.err == nil && outer&^3 != f.at&^3 {
@@ -152,7 +159,11 @@ func (h *heap) baselinePosition(g *function, c *code, f *frame) int {
 	if own == 0 && g.dataTyp == h.n.image.types.baselineData && h.field(g.data, 8)&^3 == c.at { // 9.4: src/objects/shared-function-info.tq
 		own = other
 	}
-	if own == 0 || other != 0 && own != other {
+	if own != 0 && other != 0 && own != other {
+		h.stale("code of the function", f.pc)
+		return -1
+	}
+	if own == 0 {
 		return -1
 	}
 	length := smi(h.field(own, 8))

@@ -18,8 +18,10 @@ import (
 const (
 	// maxNames bounds a table of names, in bytes: Node's has some 8 million.
 	maxNames = 64 << 20
+	// maxSymbols bounds how many of a table are looked at: Node's has some 130,000.
+	maxSymbols = 4 << 20
 	// maxConstants and maxBuiltins bound how many are taken: V8 has some 500 and 2400.
-	maxConstants, maxBuiltins = 4096, 16384
+	maxConstants, maxBuiltins = 4096, 8192
 	// maxBuiltinName bounds a builtin's name.
 	maxBuiltinName = 256
 	// symbolsAtOnce is how many are read at a time.
@@ -79,10 +81,13 @@ func findSymbols(f *elffile.File) (*symbols, error) {
 	}
 	s := &symbols{constants: constants{}}
 	at := map[string]elffile.Symbol{}
+	seen := map[elf.SectionType]bool{}
 	for i := range f.Sections {
-		if t := f.Sections[i].Type; t != elf.SHT_DYNSYM && t != elf.SHT_SYMTAB {
+		t := f.Sections[i].Type
+		if t != elf.SHT_DYNSYM && t != elf.SHT_SYMTAB || seen[t] {
 			continue
 		}
+		seen[t] = true // a file has one of each
 		if err := s.read(f, &f.Sections[i], at); err != nil {
 			return nil, fmt.Errorf("reading symbols of V8: %w", err)
 		}
@@ -100,10 +105,11 @@ func findSymbols(f *elffile.File) (*symbols, error) {
 
 // read takes what is wanted of a table of symbols.
 func (s *symbols) read(f *elffile.File, table *elffile.Section, constants map[string]elffile.Symbol) error {
-	if uint64(table.Link) >= uint64(len(f.Sections)) {
+	if uint64(table.Link) >= uint64(len(f.Sections)) || f.Sections[table.Link].Type != elf.SHT_STRTAB {
 		return nil
 	}
-	if err := f.Check(uint64(table.Offset), table.Size); err != nil {
+	size := min(table.Size, maxSymbols*elffile.SymbolSize)
+	if err := f.Check(uint64(table.Offset), size); err != nil {
 		return err
 	}
 	names, err := f.SectionData(&f.Sections[table.Link], maxNames)
@@ -112,8 +118,8 @@ func (s *symbols) read(f *elffile.File, table *elffile.Section, constants map[st
 	}
 	defer f.Budget().Give(uint64(len(names)))
 	b := make([]byte, symbolsAtOnce*elffile.SymbolSize)
-	for done := uint64(0); done+elffile.SymbolSize <= table.Size; {
-		n := min(uint64(len(b)), (table.Size-done)/elffile.SymbolSize*elffile.SymbolSize)
+	for done := uint64(0); done+elffile.SymbolSize <= size; {
+		n := min(uint64(len(b)), (size-done)/elffile.SymbolSize*elffile.SymbolSize)
 		if _, err := f.ReaderAt().ReadAt(b[:n], int64(uint64(table.Offset)+done)); err != nil {
 			return err
 		}

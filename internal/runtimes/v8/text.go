@@ -23,9 +23,19 @@ const (
 // piece is a run of characters of a string: Latin-1 or UTF-16.
 type piece struct {
 	at   uint64
-	n    int
+	n    int // characters
 	wide bool
 }
+
+// charBytes is what a character takes.
+func (p piece) charBytes() int {
+	if p.wide {
+		return 2
+	}
+	return 1
+}
+
+func (p piece) bytes() int { return p.n * p.charBytes() }
 
 // part is some of a string that is to be looked at.
 type part struct {

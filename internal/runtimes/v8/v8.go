@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
@@ -39,6 +40,15 @@ type image struct {
 
 // Version implements runtimes.Image.
 func (i *image) Version() string { return i.version.String() }
+
+// Bytes implements runtimes.Image.
+func (i *image) Bytes() (n int) {
+	const imageBytes, builtinBytes = 4096, int(unsafe.Sizeof(builtin{}))
+	for j := range i.builtins.sorted {
+		n += builtinBytes + len(i.builtins.sorted[j].name)
+	}
+	return n + imageBytes
+}
 
 // Detect implements runtimes.Runtime.
 func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
@@ -139,4 +149,6 @@ func (n *instance) builtin(pc unwind.Addr) (b *builtin, blob bool) {
 }
 
 // Bytes implements runtimes.Instance.
-func (n *instance) Bytes() int { return n.scripts.bytes }
+func (n *instance) Bytes() int {
+	return n.scripts.bytes + len(n.blobs)*int(unsafe.Sizeof(runtimes.Mapping{}))
+}
