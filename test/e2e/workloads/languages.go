@@ -95,7 +95,7 @@ func cgoProgram(steps []step) Program {
 	root := []string{"runtime.main", "main.main"}
 	under := func(names ...string) []string { return append(append([]string(nil), root...), names...) }
 	return Program{
-		Name: "gocgo", Args: []string{"-slice", "60000"}, Covered: 0.95, AboveChain: 2, native: true, steps: steps,
+		Name: "gocgo", Args: []string{"-slice", "60000"}, Covered: 0.95, AboveChain: 2, native: true, OtherStack: true, steps: steps,
 		Truth: threeWay(
 			under("main.callSixty", Any, "sixty", "sixty_1", "sixty_2", "sixty_3", "hot_sixty"),
 			under("main.callThirty", Any, "thirty", "thirty_1", "thirty_2", "call_back", Any, "main.goCallback", "main.goLevel",

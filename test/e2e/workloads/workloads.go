@@ -32,8 +32,8 @@ type Program struct {
 	AboveChain int
 	// Exotic programs cannot be walked to the root.
 	Exotic bool
-	// OtherStack: handlers run on an alternate stack. The first samples of a process are walked over a copy of the stack
-	// that it runs on; what the signal interrupted is not in it.
+	// OtherStack: handlers run on an alternate stack, or C on another one than Go. The first samples of a process are walked over a
+	// copy of the stack that it runs on; what the signal has interrupted, or what has called C, is not in it.
 	OtherStack bool
 	// Roots are the first functions of stacks that are not a thread's own: of coroutines.
 	Roots []string
