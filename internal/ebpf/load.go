@@ -64,7 +64,8 @@ func (l *loader) load(log *zap.Logger, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range variants {
+	for i := 0; ; i++ { // there is one at least
+		v := variants[i]
 		k, first := l.loadVariant(log, o, v, true)
 		if !rejects(first) {
 			return k, first
@@ -81,7 +82,6 @@ func (l *loader) load(log *zap.Logger, o Options) (*Kernel, error) {
 		}
 		log.Warn("the kernel rejected the newer variant of the walk; trying the other", zap.Error(first))
 	}
-	return nil, nil // there is a variant
 }
 
 // rejects tells whether an error is a verdict of the verifier's.

@@ -229,7 +229,7 @@ func (j *managedJob) run(context.Context) (any, error) {
 	}
 	defer mem.Close()
 	if j.instance == nil {
-		p := runtimes.Process{PID: j.pid, Arch: ebpf.Arch, Memory: mem, Image: j.mapping, Threads: j.threads, ThreadsUnknown: j.unknown}
+		p := runtimes.Process{Arch: ebpf.Arch, Memory: mem, Image: j.mapping, Threads: j.threads, ThreadsUnknown: j.unknown}
 		if j.instance, err = j.image.Attach(&p); err != nil {
 			return nil, err
 		}

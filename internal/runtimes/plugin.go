@@ -39,7 +39,6 @@ type Image interface {
 
 // Process is what an Image is told of a process.
 type Process struct {
-	PID    uint32
 	Arch   unwind.Arch
 	Memory unwind.Memory
 	// Image is an executable mapping of the Image's file: its Bias is the file's.

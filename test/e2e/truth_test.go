@@ -122,8 +122,7 @@ func judgeStacks(t *testing.T, r ran, samples analysis.Samples) {
 	}
 	atLeast(t, "stacks that end at the root", report.Complete, report.Samples, complete)
 	silent := strings.HasSuffix(r.built.Name, "static-stripped") // not one symbol is left in it
-	rare := r.built.Name == "musl-stripped"                      // only musl's own functions have some, which hardly run
-	if report.Named != report.Nameable || report.Nameable == 0 != silent && !rare {
+	if report.Named != report.Nameable || report.Nameable == 0 != silent {
 		t.Errorf("frames in functions with symbols: %d, named: %d", report.Nameable, report.Named)
 	}
 	if r.built.Full != r.built.Path && !r.built.NamesItself {

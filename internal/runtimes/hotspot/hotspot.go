@@ -84,7 +84,7 @@ type instance struct {
 	ranges  []runtimes.Range
 	whole   bool // nothing more will be found out
 	looks   int
-	methods methods
+	methods *methods
 }
 
 // look finds out what BPF has to know.
@@ -151,4 +151,4 @@ func (n *instance) Symbolize(mem unwind.Memory, dst []unwind.Line, f unwind.RawF
 }
 
 // Bytes implements runtimes.Instance.
-func (n *instance) Bytes() int { return n.methods.bytes + n.methods.lru.Len()*methodBytes }
+func (n *instance) Bytes() int { return n.methods.Bytes() + n.methods.Len()*methodBytes }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes/cache"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -52,34 +51,9 @@ func (m *method) line(bci int) unwind.Line {
 }
 
 // methods keeps them.
-type methods struct {
-	lru   *simplelru.LRU[methodKey, *method]
-	bytes int
-}
+type methods = cache.Cache[methodKey, *method]
 
-func newMethods() methods {
-	lru, err := simplelru.NewLRU[methodKey, *method](maxMethods, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return methods{lru: lru}
-}
-
-func (s *methods) add(key methodKey, m *method) {
-	if s.lru.Len() == maxMethods {
-		s.drop()
-	}
-	s.lru.Add(key, m)
-	for s.bytes += m.bytes(); s.bytes > maxMethodBytes && s.lru.Len() > 1; {
-		s.drop()
-	}
-}
-
-func (s *methods) drop() {
-	if _, m, ok := s.lru.RemoveOldest(); ok {
-		s.bytes -= m.bytes()
-	}
-}
+func newMethods() *methods { return cache.New[methodKey](maxMethods, maxMethodBytes, (*method).bytes) }
 
 // constMethodOf reads which ConstMethod a Method has.
 func (n *instance) constMethodOf(mem unwind.Memory, a unwind.Addr) (unwind.Addr, error) {
@@ -97,7 +71,7 @@ func (n *instance) constMethodOf(mem unwind.Memory, a unwind.Addr) (unwind.Addr,
 // method returns the one at an address that has that ConstMethod, ErrStale if it has another one.
 func (n *instance) method(mem unwind.Memory, a, cm unwind.Addr) (*method, error) {
 	key := methodKey{a, cm}
-	if m, ok := n.methods.lru.Get(key); ok {
+	if m, ok := n.methods.Get(key); ok {
 		return m, nil
 	}
 	if is, err := n.constMethodOf(mem, a); err != nil {
@@ -115,7 +89,7 @@ func (n *instance) method(mem unwind.Memory, a, cm unwind.Addr) (*method, error)
 	} else if is != cm {
 		return nil, fmt.Errorf("another method by now: %w", runtimes.ErrStale)
 	}
-	n.methods.add(key, m)
+	n.methods.Add(key, m)
 	return m, nil
 }
 

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/runtimes/cache"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -40,34 +39,9 @@ type code struct {
 func (c *code) bytes() int { return len(c.name) + len(c.file) + len(c.lines) }
 
 // codes keeps code objects.
-type codes struct {
-	lru   *simplelru.LRU[codeKey, *code]
-	bytes int
-}
+type codes = cache.Cache[codeKey, *code]
 
-func newCodes() codes {
-	lru, err := simplelru.NewLRU[codeKey, *code](maxCodes, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return codes{lru: lru}
-}
-
-func (s *codes) add(key codeKey, c *code) {
-	if s.lru.Len() == maxCodes {
-		s.drop()
-	}
-	s.lru.Add(key, c)
-	for s.bytes += c.bytes(); s.bytes > maxCodeText && s.lru.Len() > 1; {
-		s.drop()
-	}
-}
-
-func (s *codes) drop() {
-	if _, c, ok := s.lru.RemoveOldest(); ok {
-		s.bytes -= c.bytes()
-	}
-}
+func newCodes() *codes { return cache.New[codeKey](maxCodes, maxCodeText, (*code).bytes) }
 
 // check is python_check of bpf/unwind/python.h.
 func check(names []byte) uint32 {

@@ -261,7 +261,7 @@ type instance struct {
 	bias   uint64
 	proc   *abi.LoopPythonProc
 	ranges []runtimes.Range
-	codes  codes
+	codes  *codes
 }
 
 // Plan implements runtimes.Instance.
@@ -272,13 +272,13 @@ func (n *instance) Plan(unwind.Memory, []runtimes.Mapping) (runtimes.Plan, error
 // Symbolize implements runtimes.Instance.
 func (n *instance) Symbolize(mem unwind.Memory, dst []unwind.Line, f unwind.RawFrame) ([]unwind.Line, error) {
 	key := codeKey{unwind.Addr(f.A), uint32(f.B)}
-	c, ok := n.codes.lru.Get(key)
+	c, ok := n.codes.Get(key)
 	if !ok {
 		var err error
 		if c, err = n.readCode(mem, key); err != nil {
 			return dst, fmt.Errorf("code object at %#x: %w", f.A, err)
 		}
-		n.codes.add(key, c)
+		n.codes.Add(key, c)
 	}
 	if c.hidden {
 		return dst, nil
@@ -290,4 +290,4 @@ func (n *instance) Symbolize(mem unwind.Memory, dst []unwind.Line, f unwind.RawF
 }
 
 // Bytes implements runtimes.Instance.
-func (n *instance) Bytes() int { return n.codes.bytes + n.codes.lru.Len()*keptBytes }
+func (n *instance) Bytes() int { return n.codes.Bytes() + n.codes.Len()*keptBytes }

@@ -405,8 +405,8 @@ func TestHostile(t *testing.T) {
 		for _, f := range frames {
 			_, _ = m.n.Symbolize(m, nil, f)
 		}
-		if m.n.scripts.bytes > maxScriptBytes {
-			t.Fatalf("%d bytes are kept", m.n.scripts.bytes)
+		if m.n.scripts.Bytes() > maxScriptBytes {
+			t.Fatalf("%d bytes are kept", m.n.scripts.Bytes())
 		}
 	}
 }

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
+	"github.com/hostprofiles/hostprofiles/internal/runtimes/cache"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -58,36 +57,11 @@ type scriptKey struct {
 }
 
 // scripts keeps scripts.
-type scripts struct {
-	lru   *simplelru.LRU[scriptKey, *script]
-	bytes int
-}
+type scripts = cache.Cache[scriptKey, *script]
 
-func newScripts() scripts {
-	lru, err := simplelru.NewLRU[scriptKey, *script](maxScripts, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return scripts{lru: lru}
-}
+func newScripts() *scripts { return cache.New[scriptKey](maxScripts, maxScriptBytes, (*script).size) }
 
 func (s *script) size() int { return 200 + len(s.name) + 4*len(s.ends) }
-
-func (c *scripts) add(key scriptKey, s *script) {
-	if c.lru.Len() == maxScripts {
-		c.drop()
-	}
-	c.lru.Add(key, s)
-	for c.bytes += s.size(); c.bytes > maxScriptBytes && c.lru.Len() > 1; {
-		c.drop()
-	}
-}
-
-func (c *scripts) drop() {
-	if _, s, ok := c.lru.RemoveOldest(); ok {
-		c.bytes -= s.size()
-	}
-}
 
 // script reads a Script.
 func (h *heap) script(v uint64) *script {
@@ -96,7 +70,7 @@ func (h *heap) script(v uint64) *script {
 	if h.err != nil {
 		return nil
 	}
-	if s, ok := h.n.scripts.lru.Get(key); ok {
+	if s, ok := h.n.scripts.Get(key); ok {
 		return s
 	}
 	s := &script{name: h.maybeText(key.name), line0: smi(h.field(o, scriptLine)), col0: smi(h.field(o, scriptColumn))}
@@ -111,7 +85,7 @@ func (h *heap) script(v uint64) *script {
 		return nil
 	}
 	if whole {
-		h.n.scripts.add(key, s)
+		h.n.scripts.Add(key, s)
 	}
 	return s
 }

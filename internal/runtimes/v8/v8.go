@@ -99,7 +99,7 @@ type instance struct {
 	image   *image
 	proc    *abi.LoopV8Proc
 	blobs   []runtimes.Mapping // that hold builtins
-	scripts scripts
+	scripts *scripts
 	// codeMap is the map of all objects that hold generated code, once one was seen. It is in memory that nothing moves in, and that all
 	// isolates of a process share (src/heap/read-only-heap.h).
 	codeMap uint64
@@ -150,5 +150,5 @@ func (n *instance) builtin(pc unwind.Addr) (b *builtin, blob bool) {
 
 // Bytes implements runtimes.Instance.
 func (n *instance) Bytes() int {
-	return n.scripts.bytes + len(n.blobs)*int(unsafe.Sizeof(runtimes.Mapping{}))
+	return n.scripts.Bytes() + len(n.blobs)*int(unsafe.Sizeof(runtimes.Mapping{}))
 }
