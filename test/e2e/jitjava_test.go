@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 )
@@ -17,7 +20,7 @@ func java(t *testing.T, name string, options ...string) jitRun {
 		"-XX:CompileCommand=dontinline,Threeway::*"}, options...)
 	return jitRun{
 		name: name, command: append(command, "-cp", classes, "Threeway"), kind: "jvm", file: "Threeway.java",
-		named: 0.7, lines: 0.99, chains: 0.99, complete: 0.9,
+		named: 0.93, lines: 0.99, chains: 0.97, complete: 0.97,
 	}
 }
 
@@ -43,4 +46,20 @@ func TestJavaPerfMap(t *testing.T) {
 func TestJavaJitdump(t *testing.T) {
 	needsFull(t)
 	runJIT(t, java(t, "java with a jitdump", "-agentpath:"+compiled(t, "libperfagent.so")+"=jitdump="+t.TempDir()))
+}
+
+// TestJavaJcmd has the JVM write a perf map while it runs: methods are named as without it.
+func TestJavaJcmd(t *testing.T) {
+	needsFull(t)
+	unwindtest.Need(t, "jcmd")
+	j := java(t, "java with jcmd")
+	j.during = func(t *testing.T, pid int) {
+		for range 4 { // each time it says what is compiled by then
+			time.Sleep(time.Second)
+			if out, err := exec.Command("jcmd", strconv.Itoa(pid), "Compiler.perfmap").CombinedOutput(); err != nil {
+				t.Errorf("jcmd: %v\n%s", err, out)
+			}
+		}
+	}
+	runJIT(t, j)
 }
