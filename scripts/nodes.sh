@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # nodes.sh: unpacks Node.js of several versions from the npm registry, and prints where: lines "MAJOR PATH". What is there already stays.
+# Usage: nodes.sh [MAJOR]...   (all by default)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case $(uname -m) in
@@ -12,8 +13,11 @@ dir=$(cd "$dir" && pwd)
 exec 9>"$dir/lock"
 flock 9 # several tests may want them at a time
 
+wanted=" $* "
+
 # unpack MAJOR VERSION
 unpack() {
+	if [[ $wanted != "  " && $wanted != *" $1 "* ]]; then return; fi
 	local root=$dir/$2
 	if [[ ! -e $root/complete ]]; then
 		rm -rf "$root.new" "$root"

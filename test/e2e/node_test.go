@@ -26,10 +26,10 @@ func nodeRuns() map[string][]string {
 
 // TestNode names the functions of the Node.js that is installed, however V8 runs them: those that it puts in place of calls, too.
 func TestNode(t *testing.T) {
-	unwindtest.Need(t, "node")
+	node := unwindtest.Node(t)
 	for name, flags := range nodeRuns() {
 		if full() || name == "default" || name == "interpreted" {
-			t.Run(name, func(t *testing.T) { runNode(t, "node", "", name, flags) })
+			t.Run(name, func(t *testing.T) { runNode(t, node, "", name, flags) })
 		}
 	}
 }
