@@ -77,10 +77,11 @@ enum frame_word {
 enum limits {
 	MAX_KERNEL_FRAMES = 127, /* kernel.perf_event_max_stack's default */
 	MAX_USER_FRAMES = 1024,
-	RECORD_WORDS = 4096, /* words of all frames, registers and the stack copy together */
-	STACK_COPY_BYTES = 16384,
-	COPY_CHUNK = 4096,
-	COPY_SKIPS = 4,          /* chunks that were not touched yet and may be passed over */
+	FRAME_WORDS = 4096, /* of a record: those of all frames are fewer; a power of two */
+	STACK_COPY_BYTES = 61440,
+	COPY_CHUNK = 4096,       /* unwind.CopyChunk */
+	COPY_CHUNKS = 32,        /* that are looked at: bits of sample.copied */
+	COPY_SKIPS = 8,          /* chunks in a row that can't be read and are passed over */
 	WAKE_INTERVAL = 5000000, /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
 
@@ -392,10 +393,11 @@ struct sample {
 	__u8 trigger;
 	__u8 failed_runtime; /* a language runtime whose frames are missing; native if none's are */
 	__u16 failed_line;   /* line of C code that found that out */
-	__u32 duration;  /* ns from the beginning of the program to the commit, if measure_duration
-			    is set */
-	__u32 copy_skip; /* bytes between the pending frame's stack pointer, rounded down to 8, and
-			    the copy: memory that was never touched */
+	__u32 duration; /* ns from the beginning of the program to the commit, if measure_duration
+			   is set */
+	__u32 copied;   /* bit i: chunk i of the stack is part of the copy. The first begins at the
+			   pending frame's stack pointer, rounded down to 8, the others at
+			   multiples of COPY_CHUNK */
 	char comm[16];
 };
 

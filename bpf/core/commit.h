@@ -15,25 +15,26 @@ INLINE int can_resume(__u32 stop)
 
 /*
  * Appends the registers of the pending frame and the stack above its stack pointer, page by page up
- * to limit or the first fault. Pages right above the stack pointer that fault are passed over: code
- * has made room there that it has not touched yet. Often it is just about to, and the sample lies
- * in its page fault; what its callers saved is above.
+ * to limit. Pages that can't be read are passed over, as long as they are few: at the stack pointer
+ * code has made room that it has not touched yet (often it is just about to, and the sample lies in
+ * its page fault), and above it there are buffers that were never used to their end.
  */
 INLINE void copy_stack(struct scratch *s, __u32 limit)
 {
 	struct walk *w = &s->walk;
 	struct sample *h = &s->record.sample;
 	struct registers *regs;
-	__u32 at = w->words, copied = 0;
+	struct stack_copy *c = &s->copy;
+	__u32 at = w->words;
 	__u64 addr = w->regs[REG_SP] & ~7ull, value;
 
 	get_reg(w, REG_FP, &value);
 #ifdef REG_BX
 	get_reg(w, REG_BX, &value);
 #endif
-	if (at >= RECORD_WORDS)
+	if (at + sizeof(*regs) / 8 > FRAME_WORDS)
 		return;
-	regs = (struct registers *)&s->record.words[at & (RECORD_WORDS - 1)];
+	regs = (struct registers *)&s->record.words[at & (FRAME_WORDS - 1)];
 	regs->pc = w->pc;
 	for (int i = 0; i < REG_GENERAL; i++)
 		regs->reg[i] = w->regs[i];
@@ -41,33 +42,37 @@ INLINE void copy_stack(struct scratch *s, __u32 limit)
 	regs->flags = w->flags;
 	at += sizeof(*regs) / 8;
 
-	for (int i = 0; i < STACK_COPY_BYTES / COPY_CHUNK + 1 + COPY_SKIPS; i++) {
-		__u64 len = COPY_CHUNK - (addr & (COPY_CHUNK - 1));
+	c->addr = addr;
+	c->at = at;
+	c->bytes = 0;
+	c->skipped = 0;
+	for (int i = 0; i < COPY_CHUNKS; i++) {
+		__u64 len, index;
 
-		__u32 index = at;
-
-		if (at >= RECORD_WORDS || copied + len > limit)
+		forget();
+		index = c->at;
+		len = COPY_CHUNK - (c->addr & (COPY_CHUNK - 1));
+		if (c->bytes + len > limit)
 			break;
 		/* what is true already, in a form that the verifier sees at the call */
 		opaque(index);
-		index &= RECORD_WORDS - 1;
+		if (index > FRAME_WORDS + STACK_COPY_BYTES / 8)
+			break;
 		opaque(len);
 		if (len > COPY_CHUNK)
 			break;
-		if (!bpf_probe_read_user(&s->record.words[index], len, (const void *)addr)) {
-			at += len / 8;
-			copied += len;
-		} else if (!copied && i < COPY_SKIPS) {
-			h->copy_skip += len;
-		} else {
+		if (!bpf_probe_read_user(&s->record.words[index], len, (const void *)c->addr)) {
+			h->copied |= 1u << i;
+			c->at += len / 8;
+			c->bytes += len;
+			c->skipped = 0;
+		} else if (++c->skipped > COPY_SKIPS) {
 			break;
 		}
-		addr += len;
+		c->addr += len;
 	}
-	w->words += (sizeof(*regs) + copied) / 8;
-	h->copy_bytes = copied;
-	if (!copied)
-		h->copy_skip = 0;
+	w->words += (sizeof(*regs) + c->bytes) / 8;
+	h->copy_bytes = c->bytes;
 }
 
 /*
@@ -78,6 +83,8 @@ INLINE __u32 copy_limit(__u64 fill)
 {
 	if (fill > ring_copy_bytes)
 		return 0;
+	if (fill > ring_copy_bytes / 2)
+		return COPY_CHUNK;
 	return fill > ring_copy_bytes / 4 ? STACK_COPY_BYTES / 4 : STACK_COPY_BYTES;
 }
 
@@ -104,7 +111,7 @@ INLINE void commit(struct scratch *s, struct counters *c)
 	h->user_words = w->words - h->kernel_words;
 	h->user_frames = w->frames;
 	h->copy_bytes = 0;
-	h->copy_skip = 0;
+	h->copied = 0;
 	h->stop = w->stop;
 	h->stop_line = w->stop_line;
 	if (can_resume(w->stop)) {

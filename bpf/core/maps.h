@@ -163,9 +163,17 @@ struct v8_walk {
 	__u8 bytes[8];
 };
 
+/* The state of the copying of a stack: in memory, so that the verifier knows as little of it. */
+struct stack_copy {
+	__u64 addr;
+	__u32 at; /* in record.words */
+	__u32 bytes;
+	__u32 skipped; /* chunks in a row */
+};
+
 struct record {
 	struct sample sample;
-	__u64 words[RECORD_WORDS + COPY_CHUNK / 8];
+	__u64 words[FRAME_WORDS + (STACK_COPY_BYTES + COPY_CHUNK) / 8];
 };
 
 /*
@@ -179,6 +187,7 @@ struct scratch {
 	struct python_walk python;
 	struct hotspot_walk hotspot;
 	struct v8_walk v8;
+	struct stack_copy copy;
 	struct record record;
 };
 

@@ -109,6 +109,9 @@ static void check_record(const unsigned char *bytes, __u64 size)
 	else
 		check(!rest, "bytes behind the frames");
 	check(s.copy_bytes <= STACK_COPY_BYTES, "a copy that is too large");
+	check(s.copy_bytes <= COPY_CHUNK * __builtin_popcount(s.copied) &&
+		  !s.copy_bytes == !s.copied,
+	      "a copy of other chunks");
 	for (__u64 i = 0; i < s.user_words; frames++) {
 		__u64 w, runtime;
 

@@ -32,20 +32,6 @@ __attribute__((noinline)) static void searching(void) { int a[3] = {1, 2, 3}, k 
 int main(void) { puts("READY"); fflush(stdout); for (;;) { for (int n = 0; n < 8; n++) recurse(2 * n); sorting(); searching(); sized(5); } }
 `
 
-// copied is the memory that a sample brought along.
-type copied struct {
-	at unwind.Addr
-	b  []byte
-}
-
-func (c copied) Read(a unwind.Addr, b []byte) error {
-	if a < c.at || uint64(a-c.at) > uint64(len(c.b)) || uint64(len(b)) > uint64(len(c.b))-uint64(a-c.at) {
-		return fmt.Errorf("reading %#x: %w", a, reference.ErrCopyEnd)
-	}
-	copy(b, c.b[a-c.at:])
-	return nil
-}
-
 // codeOf finds the tables that BPF has too.
 type codeOf struct {
 	mappings []MappedTable
@@ -83,12 +69,12 @@ func TestWalkAgainstReference(t *testing.T) {
 			for end := time.Now().Add(30 * time.Second); walked < samples && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 				readOf(t, k, pid, func(s *Sample) {
 					id = s.ID
-					at, stack := s.Stack()
+					at, chunks, stack := s.Stack()
 					if !s.HasCopy || len(stack) == 0 {
 						return
 					}
 					w := reference.Walker{NoCode: true}
-					frames, stop := w.Walk(&s.Registers, arch, copied{at, stack}, code, nil, 1024)
+					frames, stop := w.Walk(&s.Registers, arch, &reference.StackCopy{At: at, Chunks: chunks, Bytes: stack}, code, nil, 1024)
 					if stop == unwind.StopRoot {
 						known[chain(frames)]++
 						walked++

@@ -46,11 +46,11 @@ type Sample struct {
 	Registers                   unwind.Registers // of the pending frame, with HasCopy
 	PendingReturn, PendingGuess bool
 
-	comm     []byte
-	kernel   []byte
-	user     []byte
-	copied   []byte
-	copySkip uint32 // bytes between the stack pointer and copied
+	comm   []byte
+	kernel []byte
+	user   []byte
+	copied []byte
+	chunks uint32 // that are in copied
 }
 
 // Comm is the thread's name.
@@ -86,10 +86,9 @@ func (s *Sample) User(dst []unwind.RawFrame) []unwind.RawFrame {
 	return dst
 }
 
-// Stack is the copied top of the user stack: bytes from the address at, which is the pending frame's stack pointer rounded
-// down to 8, or above it what was touched already.
-func (s *Sample) Stack() (at unwind.Addr, b []byte) {
-	return unwind.Addr(s.Registers.Reg[StackPointer]&^7 + uint64(s.copySkip)), s.copied
+// Stack is the copied top of the user stack, as reference.StackCopy has it: at is the pending frame's stack pointer rounded down to 8.
+func (s *Sample) Stack() (at unwind.Addr, chunks uint32, b []byte) {
+	return unwind.Addr(s.Registers.Reg[StackPointer] &^ 7), s.chunks, s.copied
 }
 
 // ReadSamples hands every record that is in the ring now to fn, which must not keep b.
@@ -151,7 +150,7 @@ func (s *Sample) Decode(b []byte) error {
 	if h.Flags&uint8(abi.LoopSampleFlagSAMPLE_COPY) == 0 || len(rest) == 0 {
 		return nil
 	}
-	s.copySkip = h.CopySkip
+	s.chunks = h.Copied
 	return s.decodeCopy(rest, int(h.CopyBytes))
 }
 

@@ -40,14 +40,14 @@ func (h *holder) wake(what any) {
 const stackOverhead = 512
 
 func (k *stack) size() int {
-	return stackOverhead + len(k.memory.bytes) + 24*(len(k.kernel)+len(k.user))
+	return stackOverhead + len(k.memory.Bytes) + 24*(len(k.kernel)+len(k.user))
 }
 
 // add copies a stack out of the buffers that are reused.
 func (h *holder) add(e *Engine, k *stack) {
 	c := *k
 	c.kernel, c.user = slices.Clone(k.kernel), slices.Clone(k.user)
-	c.memory.bytes = slices.Clone(k.memory.bytes)
+	c.memory.Bytes = slices.Clone(k.memory.Bytes)
 	c.since = time.Now()
 	if len(c.mappings) > maxHeldMappings {
 		c.mappings = c.found()

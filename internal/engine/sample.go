@@ -36,7 +36,7 @@ type stack struct {
 	full      bool // there was no room for a copy
 	regs      unwind.Registers
 	pending   unwind.FrameFlags // of regs.PC
-	memory    stackCopy
+	memory    reference.StackCopy
 	walked    bool // user space has begun, and stands at:
 	at        reference.State
 
@@ -80,7 +80,7 @@ func (e *Engine) takeSample(b []byte) {
 	}
 	if s.HasCopy {
 		k.regs = s.Registers
-		k.memory.at, k.memory.bytes = s.Stack()
+		k.memory.At, k.memory.Chunks, k.memory.Bytes = s.Stack()
 		if s.PendingReturn {
 			k.pending |= unwind.FrameReturn
 		}

@@ -1,31 +1,11 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/hostprofiles/hostprofiles/internal/ebpf"
 	"github.com/hostprofiles/hostprofiles/internal/process"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
 )
-
-// stackCopy is the copied top of a stack.
-type stackCopy struct {
-	at    unwind.Addr
-	bytes []byte
-}
-
-// Read implements unwind.Memory.
-func (c *stackCopy) Read(a unwind.Addr, b []byte) error {
-	if a < c.at || uint64(a-c.at)+uint64(len(b)) > uint64(len(c.bytes)) {
-		if a >= c.at && uint64(a-c.at) < uint64(len(c.bytes)) || a >= c.at+unwind.Addr(len(c.bytes)) {
-			return fmt.Errorf("reading %d bytes at %#x: %w", len(b), a, reference.ErrCopyEnd)
-		}
-		return fmt.Errorf("reading %d bytes at %#x, below the copied stack", len(b), a)
-	}
-	copy(b, c.bytes[a-c.at:])
-	return nil
-}
 
 // codeLookup finds the rules for a process's code, and notes the executable that is not read yet, or is looked at again.
 type codeLookup struct {

@@ -62,7 +62,7 @@ func bounds() []Reason {
 			"before Linux 5.17, with very deep stacks, with many frames that have to be guessed, and with many functions of language runtimes;" +
 				" later, where code of several runtimes takes turns more than thirty times", "a kernel from 5.17 on"},
 		{"copy_end", false, "the stack is longer than the part of it that was copied",
-			"the first samples of a process or an executable are walked in user space, over a copy of at most 16 KiB",
+			"the first samples of a process or an executable are walked in user space, over a copy of at most 60 KiB",
 			"nothing: it passes once process and executable are known"},
 		{"ring_busy", false, "the stack was not copied in full, since the sample ring was filling up",
 			"as copy_end, in the first second of the receiver or while the collector gets no CPU",

@@ -135,6 +135,9 @@ const (
 	GuessNear      = 1 << 20 // bytes from a frame's stack pointer to what is believed to be part of it
 )
 
+// CopyChunk is in what units a stack is copied for user space, in bytes; as in bpf/abi.h.
+const CopyChunk = 4096
+
 // Memory reads a process's memory, or a copy of part of it. It fails rather than returning less than asked for.
 type Memory interface {
 	// Read fills b from the address a on.

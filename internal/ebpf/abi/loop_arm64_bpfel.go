@@ -157,10 +157,11 @@ type LoopLimits uint32
 const (
 	LoopLimitsMAX_KERNEL_FRAMES LoopLimits = 127
 	LoopLimitsMAX_USER_FRAMES   LoopLimits = 1024
-	LoopLimitsRECORD_WORDS      LoopLimits = 4096
-	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 16384
+	LoopLimitsFRAME_WORDS       LoopLimits = 4096
+	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 61440
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
-	LoopLimitsCOPY_SKIPS        LoopLimits = 4
+	LoopLimitsCOPY_CHUNKS       LoopLimits = 32
+	LoopLimitsCOPY_SKIPS        LoopLimits = 8
 	LoopLimitsWAKE_INTERVAL     LoopLimits = 5000000
 	LoopLimitsNUM_REGS          LoopLimits = 32
 	LoopLimitsGUESS_WORDS       LoopLimits = 32
@@ -347,7 +348,7 @@ type LoopSample struct {
 	FailedRuntime uint8
 	FailedLine    uint16
 	Duration      uint32
-	CopySkip      uint32
+	Copied        uint32
 	Comm          [16]int8
 }
 
@@ -509,10 +510,18 @@ type LoopScratch struct {
 		Bytecode uint32
 		Bytes    [8]uint8
 	}
+	Copy struct {
+		_       structs.HostLayout
+		Addr    uint64
+		At      uint32
+		Bytes   uint32
+		Skipped uint32
+		_       [4]byte
+	}
 	Record struct {
 		_      structs.HostLayout
 		Sample LoopSample
-		Words  [4608]uint64
+		Words  [12288]uint64
 	}
 }
 

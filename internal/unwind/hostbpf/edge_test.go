@@ -2,6 +2,7 @@ package hostbpf_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/hostbpf/tape"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/reference"
 )
 
 // chain is a process n frames deep, all of them in one function; its outermost frame is a root.
@@ -138,27 +140,35 @@ func TestStates(t *testing.T) {
 
 // TestCopies: how much of the stack goes to user space, and that it is the stack.
 func TestCopies(t *testing.T) {
+	const page = unwind.CopyChunk / 8
+	type holes [][2]int // of the stack, in words: first, number
 	each(t, func(t *testing.T, arch unwind.Arch, _ hostbpf.Variant, h *hostbpf.Host) {
 		for _, tt := range []struct {
 			words, skip int
-			hole        int // words above the stack pointer that were never touched
+			holes       holes // never touched
 			fill        uint64
-			want        int // bytes
+			want        int    // bytes
+			chunks      uint32 // of them
 		}{
-			{4096, 0, 0, 0, 4 * 4096},
-			{4096, 3, 0, 0, 4*4096 - 24},  // up to a page's end
-			{4096, 0, 0, 1<<17 + 1, 4096}, // the ring is a quarter of a half full
-			{4096, 0, 0, 1<<19 + 1, 0},    // it is over half full
-			{512 * 2, 0, 0, 0, 2 * 4096},  // up to the end
-			{512*2 - 1, 0, 0, 0, 4096},    // page by page
-			{3, 2, 0, 0, 0},
-			{4096, 0, 512, 0, 4 * 4096},
-			{4096, 500, 12, 0, 4 * 4096},
-			{4096, 0, 4 * 512, 0, 4 * 4096},
-			{4096, 0, 4*512 + 1, 0, 0}, // too much
-			{4096, 0, 512, 1<<17 + 1, 4096},
-			{4096, 0, 512, 1<<19 + 1, 0},
-			{512 + 100, 0, 512, 0, 0},
+			{32 * page, 0, nil, 0, 15 * 4096, 0x7fff},
+			{32 * page, 3, nil, 0, 15*4096 - 24, 0x7fff},           // up to a page's end
+			{32 * page, 0, nil, 1<<17 + 1, 3 * 4096, 0x7},          // the ring is a quarter of a half full
+			{32 * page, 0, nil, 1<<18 + 1, 4096, 0x1},              // half of a half
+			{32 * page, 0, nil, 1<<19 + 1, 0, 0},                   // it is over half full
+			{2 * page, 0, nil, 0, 2 * 4096, 0x3},                   // up to the end
+			{2*page - 1, 0, nil, 0, 4096, 0x1},                     // page by page
+			{3, 2, nil, 0, 0, 0},                                   //
+			{32 * page, 0, holes{{0, page}}, 0, 15 * 4096, 0xfffe}, // room that was made just now
+			{32 * page, 500, holes{{500, 12}}, 0, 15 * 4096, 0xfffe},
+			{32 * page, 0, holes{{0, 8 * page}}, 0, 15 * 4096, 0x7fff00},
+			{32 * page, 0, holes{{0, 8*page + 1}}, 0, 0, 0}, // too much
+			{32 * page, 0, holes{{0, page}}, 1<<18 + 1, 4096, 0x2},
+			{32 * page, 0, holes{{0, page}}, 1<<19 + 1, 0, 0},
+			{page + 100, 0, holes{{0, page}}, 0, 0, 0},
+			{5 * page, 0, holes{{2 * page, 1}}, 0, 4 * 4096, 0x1b}, // a buffer, not used to its end
+			{5 * page, 7, holes{{2 * page, 1}}, 0, 4*4096 - 56, 0x1b},
+			{40 * page, 0, holes{{page, 8 * page}, {10 * page, 8 * page}, {19 * page, 8 * page}}, 0, 8 * 4096, 0xf8040201},
+			{40 * page, 0, holes{{page, 9 * page}}, 0, 4096, 0x1},
 		} {
 			p := chain(arch, 2)
 			stack := make([]byte, 8*tt.words)
@@ -166,8 +176,13 @@ func TestCopies(t *testing.T) {
 				binary.LittleEndian.PutUint64(stack[8*i:], uint64(i)*0x0101010101)
 			}
 			p.Memory = tape.Memory{}
-			above := tt.skip + tt.hole
-			p.Memory.Add(stackAt+8*unwind.Addr(above), stack[8*above:])
+			at := tt.skip
+			for _, hole := range append(tt.holes, [2]int{tt.words}) {
+				if hole[0] > at {
+					p.Memory.Add(stackAt+8*unwind.Addr(at), stack[8*at:8*hole[0]])
+				}
+				at = hole[0] + hole[1]
+			}
 			sp := unwind.AMD64RSP
 			if arch == unwind.ArchARM64 {
 				sp = unwind.ARM64SP
@@ -177,12 +192,10 @@ func TestCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := take(t, h, &hostbpf.Sample{Registers: p.Registers, Unknown: true, RingFill: tt.fill}, &p.Memory)
-			if !r.HasCopy || len(r.Stack) != tt.want || !slices.Equal(r.Stack, stack[8*above:][:len(r.Stack)]) {
-				t.Errorf("%+v: copy %v of %d bytes", tt, r.HasCopy, len(r.Stack))
+			if !r.HasCopy || len(r.Stack) != tt.want || r.Copied != tt.chunks {
+				t.Errorf("%+v: copy %v of %d bytes, chunks %#x", tt, r.HasCopy, len(r.Stack), r.Copied)
 			}
-			if tt.want > 0 && int(r.CopySkip) != 8*tt.hole {
-				t.Errorf("%+v: the copy begins %d bytes above the stack pointer", tt, r.CopySkip)
-			}
+			checkCopy(t, r, stackAt+8*unwind.Addr(tt.skip), &p.Memory)
 			got := r.Registers
 			for i := range got.Reg {
 				if p.Registers.Known&(1<<i) != 0 && got.Reg[i] != p.Registers.Reg[i] {
@@ -194,6 +207,30 @@ func TestCopies(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkCopy reads all that may be in a record's copy of the stack at an address, a word at a time: it is there or missing as memory is, as
+// far as the copy goes.
+func checkCopy(t *testing.T, r *hostbpf.Record, at unwind.Addr, mem unwind.Memory) {
+	t.Helper()
+	c := reference.StackCopy{At: at, Chunks: r.Copied, Bytes: r.Stack}
+	n := 0
+	for a := at; a < at+34*unwind.CopyChunk; a += 8 {
+		var got, want [8]byte
+		err := c.Read(a, got[:])
+		if err == nil {
+			n += 8
+			err = mem.Read(a, want[:])
+		} else if errors.Is(err, reference.ErrCopyEnd) {
+			continue
+		}
+		if err != nil || got != want {
+			t.Fatalf("the copy at %#x has %x at %#x, memory %x: %v", at, got, a, want, err)
+		}
+	}
+	if n != len(r.Stack) {
+		t.Errorf("%d of %d bytes can be read", n, len(r.Stack))
+	}
 }
 
 // TestFullRing: what finds no room is counted.
@@ -273,7 +310,7 @@ func TestDecode(t *testing.T) {
 					t.Errorf("kernel frame %d: %+v", i, f)
 				}
 			}
-			if at, stack := d.Stack(); arch == ebpf.Arch && r.HasCopy && (at != stackAt || !slices.Equal(stack, r.Stack) || d.Registers != r.Registers) {
+			if at, chunks, stack := d.Stack(); arch == ebpf.Arch && r.HasCopy && (at != stackAt || chunks != r.Copied || !slices.Equal(stack, r.Stack) || d.Registers != r.Registers) {
 				t.Errorf("the copy is decoded as %d bytes at %#x", len(stack), at)
 			}
 			for n := range len(r.Raw) { // cut short, it is malformed or has less, and nothing worse

@@ -121,7 +121,7 @@ type Record struct {
 	Kernel []uint64
 	Frames []unwind.RawFrame
 	// With HasCopy, Registers are those of the frame that the walk stopped before, PendingFlags its pc's, and Stack is a copy of
-	// memory from the stack pointer, rounded down to 8, on, or from CopySkip bytes above it.
+	// memory from the stack pointer, rounded down to 8, on: the chunks that Copied says.
 	HasCopy      bool
 	Registers    unwind.Registers
 	PendingFlags unwind.FrameFlags

@@ -47,8 +47,6 @@ type exception struct {
 func exceptions() map[string]exception {
 	return map[string]exception{
 		"g++":    {described: 0.96, why: "its garbage collector marks trees by recursion, deeper than the 1,024 frames of max_frames"},
-		"rsync":  {described: 0.95, why: "many processes with more than 16 KiB of stack, which is what is copied until BPF knows a process"},
-		"java":   {described: 0.99, why: "stacks longer than their copy, and a rule that needs a register that a call loses"},
 		"node":   {made: 0.99, why: "its code keeps frame pointers, which are followed"},
 		"luajit": {made: 0.99, why: "callers of traces are found on the stack"},
 	}
