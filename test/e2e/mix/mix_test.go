@@ -47,6 +47,7 @@ type exception struct {
 func exceptions() map[string]exception {
 	return map[string]exception{
 		"g++":    {described: 0.96, why: "its garbage collector marks trees by recursion, deeper than the 1,024 frames of max_frames"},
+		"java":   {made: 0.99, why: "it has an unwinder of its own"},
 		"node":   {made: 0.99, why: "its code keeps frame pointers, which are followed"},
 		"luajit": {made: 0.99, why: "callers of traces are found on the stack"},
 	}
