@@ -26,7 +26,23 @@ func (s *scanner) scanAMD64(b []byte, at unwind.FileAddr, from, to int) {
 			s.stubAMD64(b, i-1, at)
 		case b[i] == 0x68:
 			s.lazyAMD64(b, i, at)
+		case b[i] == 0xf4:
+			s.fiberAMD64(b[:i+1], at)
 		}
+	}
+}
+
+// fiberAMD64 looks at a hlt, the last instruction of b: whether it ends what a fiber of Boost.Context's returns to, behind the jump to its
+// function: jmp *%rbx; maybe endbr64; xor %rdi,%rdi; call _exit; hlt (Boost 1.74 and 1.90, src/asm/make_x86_64_sysv_elf_gas.S).
+func (s *scanner) fiberAMD64(b []byte, at unwind.FileAddr) {
+	const call, clear, landing, jump = 5, "\x48\x31\xff", "\xf3\x0f\x1e\xfa", "\xff\xe3"
+	first := len(b) - 1 - call - len(clear)
+	if first < 0 || b[len(b)-1-call] != 0xe8 || string(b[first:first+len(clear)]) != clear {
+		return
+	}
+	start := len(bytes.TrimSuffix(b[:first], []byte(landing)))
+	if bytes.HasSuffix(b[:start], []byte(jump)) {
+		s.foundContext(at+unwind.FileAddr(start), at+unwind.FileAddr(len(b)))
 	}
 }
 

@@ -14,6 +14,12 @@ const (
 	armExit         = 0xd2800ba8 // mov x8, #93: exit
 	armExitW        = 0x52800ba8
 	armSignExtendX0 = 0x93407c00 // sxtw x0, w0
+	armRet          = 0xd65f03c0
+
+	// How Boost.Context's make_fcontext ends, and the code behind it begins, a mov and a call of _exit, which it has noted as what a fiber
+	// returns to (Boost 1.74 and 1.90, src/asm/make_arm64_aapcs_elf_gas.S).
+	armNoteReturn = 0xf9004c01 // str x1, [x0, #0x98]
+	armZeroX0     = 0xd2800000 // mov x0, #0
 )
 
 func isBLR(w uint32) bool { return w&0xfffffc1f == 0xd63f0000 }
@@ -40,6 +46,8 @@ func (s *scanner) scanARM64(b []byte, at unwind.FileAddr, from, to int) {
 			}
 		case isStubEnd(w):
 			s.stubARM64(word, i, at)
+		case isBL(w) && word(i-4) == armZeroX0 && word(i-8) == armRet && word(i-12) == armNoteReturn:
+			s.foundContext(here-4, here+4)
 		case isBL(w):
 			first := i - 4
 			if word(first) == armSignExtendX0 {

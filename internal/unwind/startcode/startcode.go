@@ -3,7 +3,7 @@
 // frame information, and hand-written start code often is.
 //
 // Patterns: musl 1.2.5, src/env/__libc_start_main.c, src/thread/pthread_create.c, src/thread/{x86_64,aarch64}/clone.s,
-// src/signal/{x86_64,aarch64}/restore.s, arch/{x86_64,aarch64}/crt_arch.h.
+// src/signal/{x86_64,aarch64}/restore.s, arch/{x86_64,aarch64}/crt_arch.h. Others are named where they are looked for.
 package startcode
 
 import (
@@ -54,7 +54,7 @@ type Stats struct {
 	Starts      int    // places that call main, a thread's start function, or what clone was given
 	Trampolines int    // of signal handlers
 	Syscalls    int    // instructions around clone's system call
-	Contexts    int    // what the functions of makecontext return to
+	Contexts    int    // what the functions of makecontext and of Boost's fibers return to
 	Stubs       int    // jumps to imported functions
 }
 
@@ -233,7 +233,15 @@ func (s *scanner) context(start unwind.FileAddr) {
 	}
 	b := s.buf(len(contextAMD64))
 	if s.f.ReadAddr(b, start) == nil && string(b) == contextAMD64 {
-		s.contexts = append(s.contexts, span{start - 1, start, rootRule()})
+		s.foundContext(start, start)
+	}
+}
+
+// foundContext notes what a coroutine returns to, and where that code ends: nothing has called the coroutine. Return addresses are looked up
+// by the byte before.
+func (s *scanner) foundContext(start, end unwind.FileAddr) {
+	if len(s.contexts) < maxFound {
+		s.contexts = append(s.contexts, span{start - 1, end, rootRule()})
 	}
 }
 

@@ -301,3 +301,41 @@ func TestContext(t *testing.T) {
 		t.Errorf("%+v\n%swant\n%s", st, got, want)
 	}
 }
+
+// TestFiber has what a fiber of Boost.Context's returns to, and code that is like it in all but one thing.
+func TestFiber(t *testing.T) {
+	words := func(all ...uint32) (b []byte) {
+		for _, w := range all {
+			b = binary.LittleEndian.AppendUint32(b, w)
+		}
+		return b
+	}
+	for _, x := range []struct {
+		name    string
+		machine elf.Machine
+		code    []byte
+		want    string
+	}{
+		{"amd64", elf.EM_X86_64, []byte("\x55\xff\xe3\x48\x31\xff\xe8\x00\x01\x00\x00\xf4"), "0x10022 root\n0x1002c none\n"},
+		{"endbr64", elf.EM_X86_64, []byte("\x55\xff\xe3\xf3\x0f\x1e\xfa\x48\x31\xff\xe8\x00\x01\x00\x00\xf4"), "0x10022 root\n0x10030 none\n"},
+		{"another jump", elf.EM_X86_64, []byte("\x55\xff\xe0\x48\x31\xff\xe8\x00\x01\x00\x00\xf4"), ""},
+		{"another argument", elf.EM_X86_64, []byte("\x55\xff\xe3\x48\x31\xf6\xe8\x00\x01\x00\x00\xf4"), ""},
+		{"it may return", elf.EM_X86_64, []byte("\x55\xff\xe3\x48\x31\xff\xe8\x00\x01\x00\x00\xc3"), ""},
+		{"no call", elf.EM_X86_64, []byte("\x55\xff\xe3\x48\x31\xff\xe9\x00\x01\x00\x00\xf4"), ""},
+		{"arm64", elf.EM_AARCH64, words(0xf9004c01, 0xd65f03c0, 0xd2800000, 0x94000040), "0x10027 root\n0x10030 none\n"},
+		{"arm64, nothing is noted", elf.EM_AARCH64, words(0xf9004c02, 0xd65f03c0, 0xd2800000, 0x94000040), ""},
+		{"arm64, another argument", elf.EM_AARCH64, words(0xf9004c01, 0xd65f03c0, 0xd2800020, 0x94000040), ""},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			code := make([]byte, 0x200)
+			copy(code[0x20:], x.code)
+			tab, st, err := Find(unwindtest.Image(t, x.machine, 0, code), &unwind.Table{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := unwindtest.Dump(tab); got != x.want || (st.Contexts == 1) != (x.want != "") {
+				t.Errorf("%+v\n%swant\n%s", st, got, x.want)
+			}
+		})
+	}
+}

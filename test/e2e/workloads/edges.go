@@ -143,8 +143,6 @@ func coroutinePrograms() []Program {
 	boost := func(name, arg string) Program {
 		p := with(name, arg)
 		p.amd64, p.AboveChain, p.Roots = false, 16, []string{"make_fcontext"}
-		// Boost's first function has no call frame information; above it is what malloc has left there, 0 as a rule.
-		p.Complete = 0.5
 		p.Truth = threeWay(chain("body", "sixty_1", "sixty_2", "hot_sixty"), chain("body", "thirty_1", "hot_thirty"), chain("body", "ten_1", "hot_ten"))
 		p.steps = []step{words("g++ " + cFlags + " {src}/cpp/fibers.cc -o {out}/{name} -lboost_context")}
 		return p
