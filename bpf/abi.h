@@ -77,12 +77,13 @@ enum frame_word {
 enum limits {
 	MAX_KERNEL_FRAMES = 127, /* kernel.perf_event_max_stack's default */
 	MAX_USER_FRAMES = 1024,
-	FRAME_WORDS = 4096, /* of a record: those of all frames are fewer; a power of two */
-	STACK_COPY_BYTES = 61440,
-	COPY_CHUNK = 4096,       /* unwind.CopyChunk */
-	COPY_CHUNKS = 32,        /* that are looked at: bits of sample.copied */
-	COPY_SKIPS = 8,          /* chunks in a row that can't be read and are passed over */
-	WAKE_INTERVAL = 5000000, /* ns between wake-ups of a CPU for unknown processes or tables */
+	FRAME_WORDS = 2304,       /* of a record at most: all frames, and registers */
+	FRAME_MASK = 4095,        /* fewer than a record's words: for the verifier */
+	STACK_COPY_BYTES = 61440, /* and at most a chunk more */
+	COPY_CHUNK = 4096,        /* unwind.CopyChunk */
+	COPY_CHUNKS = 32,         /* unwind.CopyChunks; that are looked at: bits of sample.copied */
+	COPY_SKIPS = 8,           /* chunks in a row that can't be read and are passed over */
+	WAKE_INTERVAL = 5000000,  /* ns between wake-ups of a CPU for unknown processes or tables */
 	NUM_REGS = 32,
 
 	/* unwind.GuessWords and so on; MIN is for VARIANT_TAIL */
@@ -313,9 +314,9 @@ struct hotspot_proc {
 	__u16 const_bytes;  /* of a ConstMethod; the bytecodes follow */
 	__u8 flags;         /* hotspot_flag */
 	__u8 nmethod_kind;
-	__u8 bcp;         /* where an interpreted frame has it, in words below the frame pointer */
-	__u8 frame_words; /* of a whole interpreted frame, below the frame pointer */
-	__u32 reserved;
+	__u8 bcp;          /* where an interpreted frame has it, in words below the frame pointer */
+	__u8 frame_words;  /* of a whole interpreted frame, below the frame pointer */
+	__u32 entry_bytes; /* of a ContinuationEntry with what aligns it; 0 if there is none */
 };
 
 /* Which code of V8's a mapping holds: struct mapping's part. */

@@ -14,10 +14,11 @@ INLINE int can_resume(__u32 stop)
 }
 
 /*
- * Appends the registers of the pending frame and the stack above its stack pointer, page by page up
- * to limit. Pages that can't be read are passed over, as long as they are few: at the stack pointer
- * code has made room that it has not touched yet (often it is just about to, and the sample lies in
- * its page fault), and above it there are buffers that were never used to their end.
+ * Appends the registers of the pending frame and the stack above its stack pointer, page by page
+ * until there are as many bytes as limit. Pages that can't be read are passed over, as long as they
+ * are few: at the stack pointer code has made room that it has not touched yet (often it is just
+ * about to, and the sample lies in its page fault), and above it there are buffers that were never
+ * used to their end.
  */
 INLINE void copy_stack(struct scratch *s, __u32 limit)
 {
@@ -34,7 +35,7 @@ INLINE void copy_stack(struct scratch *s, __u32 limit)
 #endif
 	if (at + sizeof(*regs) / 8 > FRAME_WORDS)
 		return;
-	regs = (struct registers *)&s->record.words[at & (FRAME_WORDS - 1)];
+	regs = (struct registers *)&s->record.words[at & FRAME_MASK];
 	regs->pc = w->pc;
 	for (int i = 0; i < REG_GENERAL; i++)
 		regs->reg[i] = w->regs[i];
@@ -51,9 +52,9 @@ INLINE void copy_stack(struct scratch *s, __u32 limit)
 
 		forget();
 		index = c->at;
-		len = COPY_CHUNK - (c->addr & (COPY_CHUNK - 1));
-		if (c->bytes + len > limit)
+		if (c->bytes >= limit)
 			break;
+		len = COPY_CHUNK - (c->addr & (COPY_CHUNK - 1));
 		/* what is true already, in a form that the verifier sees at the call */
 		opaque(index);
 		if (index > FRAME_WORDS + STACK_COPY_BYTES / 8)

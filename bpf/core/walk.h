@@ -51,8 +51,7 @@ INLINE int push_frame(struct scratch *s)
 
 	if (s->walk.frames >= s->walk.max_frames)
 		return -1;
-	s->record.words[at & (FRAME_WORDS - 1)] =
-	    frame_word(RUNTIME_native, s->walk.flags, s->walk.pc);
+	s->record.words[at & FRAME_MASK] = frame_word(RUNTIME_native, s->walk.flags, s->walk.pc);
 	s->walk.words = at + 1;
 	s->walk.frames++;
 	return 0;
@@ -65,8 +64,8 @@ INLINE int push_runtime_frame(struct scratch *s, __u32 runtime, __u32 flags, __u
 
 	if (s->walk.frames >= s->walk.max_frames)
 		return -1;
-	s->record.words[at & (FRAME_WORDS - 1)] = frame_word(runtime, flags, a);
-	s->record.words[(at + 1) & (FRAME_WORDS - 1)] = b;
+	s->record.words[at & FRAME_MASK] = frame_word(runtime, flags, a);
+	s->record.words[(at + 1) & FRAME_MASK] = b;
 	s->walk.words = at + 2;
 	s->walk.frames++;
 	return 0;

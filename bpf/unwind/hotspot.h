@@ -64,10 +64,8 @@ INLINE int push_hotspot(struct scratch *s, __u32 kind, __u64 a, __u64 b)
 }
 
 /*
- * A frame that is no method's and has a frame pointer: of the stub that calls Java from C++, of
- * those that call C++, and of what virtual threads return to when those that called them are not on
- * the stack: there the frame pointer is that of the carrier's frame that mounted them
- * (StubRoutines::cont_returnBarrier, ThawBase::patch_pd of cpu/x86, JDK 26).
+ * A frame that is no method's and has a frame pointer: of the stub that calls Java from C++, and of
+ * those that call C++.
  */
 INLINE int hotspot_by_fp(struct scratch *s, const struct hotspot_proc *p, int pushed)
 {
@@ -92,6 +90,42 @@ INLINE int hotspot_by_fp(struct scratch *s, const struct hotspot_proc *p, int pu
 	w->pc = strip_pac(pair[1]);
 	w->flags = FRAME_RETURN;
 	return hotspot_go_on(s, p);
+}
+
+/* Whether a frame of the carrier's that mounted a virtual thread is at fp: it was called from Java.
+ */
+INLINE int hotspot_mounted(const struct hotspot_proc *p, __u64 fp)
+{
+	__u64 ra;
+
+	return !(fp & 7) && !read_user(&ra, sizeof(ra), fp + 8) &&
+	       hotspot_within(strip_pac(ra), p->low, p->high);
+}
+
+/*
+ * What a virtual thread returns to when those that called it are not on the stack: the carrier's
+ * frame that mounted it (StubRoutines::cont_returnBarrier). Without arguments on the stack that
+ * lies behind the ContinuationEntry, which the stack pointer points at (SharedRuntime's
+ * continuation_enter_setup). Its frame pointer is also in the register if the frame returned from
+ * has saved it (ThawBase::patch_pd of cpu/x86, JDK 26). Not all compiled ones do, and what is there
+ * then may lead to what other frames have left on the stack.
+ */
+INLINE int hotspot_at_barrier(struct scratch *s, const struct hotspot_proc *p)
+{
+	struct walk *w = &s->walk;
+	__u64 fp;
+
+	s->hotspot.done = 0;
+	if (p->entry_bytes && (w->known & (1u << REG_SP))) {
+		fp = w->regs[REG_SP] + p->entry_bytes;
+		s->hotspot.done = hotspot_mounted(p, fp);
+		if (s->hotspot.done)
+			set_reg(w, REG_FP, fp);
+	}
+	forget();
+	if (!s->hotspot.done && (get_reg(w, REG_FP, &fp) || !hotspot_mounted(p, fp)))
+		return hotspot_guess(s, 0, __LINE__);
+	return hotspot_by_fp(s, p, 0);
 }
 
 /* Reads what leads from a Method to its bytecodes; 0 if it is none. */
@@ -256,9 +290,10 @@ INLINE int hotspot_frame(struct scratch *s, int leaf)
 		return hotspot_guess(s, 0, __LINE__);
 	if (hotspot_within(w->pc, p->interpreter_low, p->interpreter_high))
 		return hotspot_interpreted(s, p);
-	if (ret &&
-	    (w->pc == p->call_return || hotspot_within(w->pc, p->barrier_low, p->barrier_high)))
+	if (ret && w->pc == p->call_return)
 		return hotspot_by_fp(s, p, 0);
+	if (ret && hotspot_within(w->pc, p->barrier_low, p->barrier_high))
+		return hotspot_at_barrier(s, p);
 	return hotspot_blob(s, p, leaf);
 }
 

@@ -175,8 +175,7 @@ INLINE int leave_python(struct scratch *s)
 	if (at == y->first_words && !y->part) {
 		if (w->frames >= w->max_frames)
 			return stop(w, STOP_MAX_FRAMES);
-		s->record.words[at & (FRAME_WORDS - 1)] =
-		    frame_word(RUNTIME_native, y->pc_flags, y->pc);
+		s->record.words[at & FRAME_MASK] = frame_word(RUNTIME_native, y->pc_flags, y->pc);
 		w->words = at + 1;
 		w->frames++;
 	}

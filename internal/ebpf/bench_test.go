@@ -51,14 +51,17 @@ func BenchmarkWalk(b *testing.B) {
 	for _, kind := range []struct {
 		name, source string
 		kernelMode   bool
+		unknown      bool // to BPF: its stack is copied
 		options      Options
 	}{
-		{"user-deep", deepC, false, Options{}},
-		{"user-shallow", shallowC, false, Options{}},
-		{"generated", generated("8"), false, Options{}},
-		{"generated-without-an-end", generated("600"), false, Options{}},
-		{"kernel", kernelC, true, Options{}},
-		{"kernel-without-its-stack", kernelC, true, Options{NoKernelStacks: true}},
+		{"user-deep", deepC, false, false, Options{}},
+		{"user-shallow", shallowC, false, false, Options{}},
+		{"unknown-deep", deepC, false, true, Options{}},
+		{"unknown-shallow", shallowC, false, true, Options{}},
+		{"generated", generated("8"), false, false, Options{}},
+		{"generated-without-an-end", generated("600"), false, false, Options{}},
+		{"kernel", kernelC, true, false, Options{}},
+		{"kernel-without-its-stack", kernelC, true, false, Options{NoKernelStacks: true}},
 	} {
 		pid := startProgram(b, kind.source)
 		var cpus unix.CPUSet
@@ -73,7 +76,7 @@ func BenchmarkWalk(b *testing.B) {
 			b.Run(kind.name+"/"+v.name, func(b *testing.B) {
 				o := kind.options
 				o.Variant, o.MaxFrames, o.MemoryBytes, o.Measure = v.variant, 1024, 256<<20, true
-				benchmarkWalk(b, o, pid, kind.kernelMode)
+				benchmarkWalk(b, o, pid, kind.kernelMode, kind.unknown)
 			})
 		}
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
@@ -82,7 +85,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode bool) {
+func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode, unknown bool) {
 	k, err := Load(zap.NewNop(), o)
 	if err != nil {
 		b.Fatal(err)
@@ -93,9 +96,11 @@ func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode bool) {
 		b.Fatal(err)
 	}
 	defer cpu.Close()
-	publish(b, k, pid)
+	if !unknown {
+		publish(b, k, pid)
+	}
 	var took []time.Duration
-	kernel, user := 0, 0
+	kernel, user, copied := 0, 0, 0
 	b.ResetTimer()
 	for len(took) < max(b.N, 500) {
 		time.Sleep(100 * time.Millisecond)
@@ -104,6 +109,8 @@ func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode bool) {
 				took = append(took, s.Duration)
 				user += len(s.User(nil))
 				kernel += len(s.Kernel(nil))
+				_, _, stack := s.Stack()
+				copied += len(stack)
 			}
 		})
 	}
@@ -112,4 +119,5 @@ func benchmarkWalk(b *testing.B, o Options, pid int, kernelMode bool) {
 	b.ReportMetric(float64(took[len(took)*9/10]), "ns/sample-p90")
 	b.ReportMetric(float64(user)/float64(len(took)), "user-frames")
 	b.ReportMetric(float64(kernel)/float64(len(took)), "kernel-frames")
+	b.ReportMetric(float64(copied)/float64(len(took)), "copied-bytes")
 }

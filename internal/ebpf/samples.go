@@ -40,8 +40,8 @@ type Sample struct {
 	FailedRuntime unwind.Runtime
 	FailedLine    uint16
 	Duration      time.Duration // of the program, with Options.Measure
-	// HasCopy: user space can finish the walk from Registers and the copied stack, which is empty with CopyFull: then the
-	// ring had no room for it.
+	// HasCopy: user space can finish the walk from Registers and the copied stack, of which there is less with CopyFull, or nothing: the ring
+	// was filling up.
 	HasCopy, CopyFull           bool
 	Registers                   unwind.Registers // of the pending frame, with HasCopy
 	PendingReturn, PendingGuess bool

@@ -37,7 +37,11 @@ func (h *holder) wake(what any) {
 	h.woken[what] = struct{}{}
 }
 
-const stackOverhead = 512
+const (
+	stackOverhead = 512
+	// smallCopy is how much of a stack's copy is kept where many wait, in bytes.
+	smallCopy = 16 << 10
+)
 
 func (k *stack) size() int {
 	return stackOverhead + len(k.memory.Bytes) + 24*(len(k.kernel)+len(k.user))
@@ -47,7 +51,10 @@ func (k *stack) size() int {
 func (h *holder) add(e *Engine, k *stack) {
 	c := *k
 	c.kernel, c.user = slices.Clone(k.kernel), slices.Clone(k.user)
-	c.memory.Bytes = slices.Clone(k.memory.Bytes)
+	if h.bytes > int(e.cfg.MemoryBytes/16) { // half of it is used: hardly a stack needs more than this
+		c.memory.Trim(smallCopy)
+	}
+	c.memory.Bytes = slices.Clone(c.memory.Bytes)
 	c.since = time.Now()
 	if len(c.mappings) > maxHeldMappings {
 		c.mappings = c.found()

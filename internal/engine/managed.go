@@ -50,8 +50,9 @@ type managed struct {
 	instance runtimes.Instance // nil until it is attached; a job has it while running
 	bias     uint64            // of the file, when it was
 	plan     runtimes.Plan
-	planned  uint64 // version of the mappings that the plan is for
-	warned   bool   // that its frames cannot be had, or not yet
+	planned  uint64    // version of the mappings that the plan is for
+	again    time.Time // when it is to be made again; zero: when the mappings change
+	warned   bool      // that its frames cannot be had, or not yet
 	running  bool
 	tries    int
 	after    time.Time // no try to attach before
@@ -180,7 +181,7 @@ func (e *Engine) startManagedJobs(now time.Time) {
 		m.queued = false
 		switch {
 		case m.gone:
-		case m.running || now.Before(m.after) || m.instance == nil && m.tries > 0 && m.st.sampledTick+1 < e.ticks, !e.said.some(m, now):
+		case e.rests(m, now) || !e.said.some(m, now):
 			e.managed.enqueue(m) // also what does not run now
 		default:
 			e.startManagedJob(m)
@@ -290,10 +291,12 @@ func (e *Engine) startManagedJob(m *managed) {
 		}
 		m.instance, m.tries, m.after = j.instance, 0, time.Time{}
 		if j.mappings != nil {
-			m.plan, m.planned = j.plan, version
-			e.markDirty(st)
+			e.managedPlanned(m, j.plan, version)
 		}
 		e.managedFound(m, j)
+		if !m.again.IsZero() {
+			e.managed.enqueue(m)
+		}
 	})
 }
 

@@ -235,6 +235,41 @@ func TestManagedRefused(t *testing.T) {
 	require.Equal(t, 2*attachTries, m.tries)
 }
 
+// TestManagedAgain: a plan that is to be made again after a while waits in the queue for that, and is outdated then.
+func TestManagedAgain(t *testing.T) {
+	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, said: newSaid(), log: zap.NewNop(), dirty: map[*processState]struct{}{}}
+	m := newManaged(&processState{p: &process.Process{PID: 7}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
+	m.instance = &toyRuntime{}
+	e.managedPlanned(m, runtimes.Plan{Again: time.Hour}, 0)
+	require.Empty(t, e.dirty, "BPF was not to be told of anything")
+	e.managed.enqueue(m)
+	for range 3 {
+		require.False(t, m.outdated())
+		require.Equal(t, []*managed{m}, e.managed.queue)
+		e.startManagedJobs(time.Now())
+		require.False(t, m.running)
+	}
+	now := time.Now()
+	m.wanted = []unwind.RawFrame{{A: 1}}
+	require.False(t, e.rests(m, now), "frames are named all the same")
+	m.wanted = nil
+	m.again = now
+	require.True(t, m.outdated())
+	require.False(t, e.rests(m, now))
+	e.ticks = 2
+	require.True(t, e.rests(m, now), "the process does not run")
+	e.ticks = 0
+
+	e.managedPlanned(m, runtimes.Plan{Again: time.Nanosecond, Fixed: true}, 0)
+	require.False(t, m.outdated())
+	e.managedPlanned(m, runtimes.Plan{Ranges: []runtimes.Range{{Start: 1, End: 2}}}, 0)
+	require.False(t, m.outdated())
+	require.Contains(t, e.dirty, m.st)
+	m.planned = 1 // of other mappings
+	require.True(t, m.outdated())
+	require.False(t, e.rests(m, now))
+}
+
 // TestNameManaged asks for all frames of a stack at once.
 func TestNameManaged(t *testing.T) {
 	e := &Engine{cfg: Config{Symbolize: true}, said: newSaid()}

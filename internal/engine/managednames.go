@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"reflect"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -126,8 +128,36 @@ func (m *managed) forget(*Engine) {
 	}
 }
 
+// managedPlanned takes a plan, which was made for a version of the process's mappings. BPF is told if it says anything else than the one
+// before.
+func (e *Engine) managedPlanned(m *managed, plan runtimes.Plan, version uint64) {
+	if !reflect.DeepEqual(plan.Proc, m.plan.Proc) || !slices.Equal(plan.Ranges, m.plan.Ranges) || version != m.planned {
+		e.markDirty(m.st)
+	}
+	m.plan, m.planned, m.again = plan, version, time.Time{}
+	if plan.Again > 0 && !plan.Fixed {
+		m.again = time.Now().Add(plan.Again)
+	}
+}
+
+// rests tells whether a runtime in the queue has nothing to do now: what waits for its time does so while the process runs.
+func (e *Engine) rests(m *managed, now time.Time) bool {
+	asleep := m.st.sampledTick+1 < e.ticks
+	switch {
+	case m.running || now.Before(m.after):
+		return true
+	case m.instance == nil:
+		return m.tries > 0 && asleep
+	case len(m.wanted) > 0 || m.planned != m.st.p.Version:
+		return false
+	}
+	return !m.again.IsZero() && (asleep || now.Before(m.again))
+}
+
 // outdated tells whether the plan may be another one by now.
-func (m *managed) outdated() bool { return !m.plan.Fixed && m.planned != m.st.p.Version }
+func (m *managed) outdated() bool {
+	return !m.plan.Fixed && (m.planned != m.st.p.Version || !m.again.IsZero() && !time.Now().Before(m.again))
+}
 
 // size implements speaker.
 func (m *managed) size() int {

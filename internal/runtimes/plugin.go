@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/runtimes/libc"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
@@ -52,7 +53,7 @@ type Process struct {
 // Instance is a runtime in a process. One goroutine at a time uses it, which may block: it reads the process's memory.
 type Instance interface {
 	// Plan returns what BPF has to know, as it should be now. Unless that is Fixed it is asked again when the process's mappings have
-	// changed.
+	// changed, and when the time has come that the plan says.
 	Plan(mem unwind.Memory, mappings []Mapping) (Plan, error)
 	// Symbolize appends the lines of a frame that the runtime's unwinder has pushed, the innermost first; nothing, without an
 	// error, for a frame that is not to be shown. ErrStale if the memory does not hold it any more.
@@ -70,9 +71,10 @@ type Mapping struct {
 
 // Plan is what BPF has to know of a runtime in a process.
 type Plan struct {
-	Proc   any     // the runtime's struct of bpf/abi.h, as package abi has it
-	Ranges []Range // code whose frames are the runtime's unwinder's: sorted, disjoint
-	Fixed  bool    // it stays as it is whatever else the process maps
+	Proc   any           // the runtime's struct of bpf/abi.h, as package abi has it
+	Ranges []Range       // code whose frames are the runtime's unwinder's: sorted, disjoint
+	Fixed  bool          // it stays as it is whatever else the process maps
+	Again  time.Duration // not Fixed: after so long it is to be made again, even if the process maps nothing else; 0: no need
 }
 
 // Range is a range of addresses.

@@ -61,7 +61,7 @@ func bounds() []Reason {
 		{"tail_calls", false, "the stack is longer than the chain of programs that this kernel allows",
 			"before Linux 5.17, with very deep stacks, with many frames that have to be guessed, and with many functions of language runtimes;" +
 				" later, where code of several runtimes takes turns more than thirty times", "a kernel from 5.17 on"},
-		{"copy_end", false, "the stack is longer than the part of it that was copied",
+		{"copy_end", false, "the stack is longer than the part of it that was copied, or that part has a hole",
 			"the first samples of a process or an executable are walked in user space, over a copy of at most 60 KiB",
 			"nothing: it passes once process and executable are known"},
 		{"ring_busy", false, "the stack was not copied in full, since the sample ring was filling up",

@@ -135,8 +135,11 @@ const (
 	GuessNear      = 1 << 20 // bytes from a frame's stack pointer to what is believed to be part of it
 )
 
-// CopyChunk is in what units a stack is copied for user space, in bytes; as in bpf/abi.h.
-const CopyChunk = 4096
+// In what units a stack is copied for user space, in bytes, and how many of them at most; as in bpf/abi.h.
+const (
+	CopyChunk  = 4096
+	CopyChunks = 32
+)
 
 // Memory reads a process's memory, or a copy of part of it. It fails rather than returning less than asked for.
 type Memory interface {

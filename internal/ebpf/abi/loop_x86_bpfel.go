@@ -143,7 +143,7 @@ type LoopHotspotProc struct {
 	NmethodKind     uint8
 	Bcp             uint8
 	FrameWords      uint8
-	Reserved        uint32
+	EntryBytes      uint32
 }
 
 type LoopHotspotValue struct {
@@ -157,7 +157,8 @@ type LoopLimits uint32
 const (
 	LoopLimitsMAX_KERNEL_FRAMES LoopLimits = 127
 	LoopLimitsMAX_USER_FRAMES   LoopLimits = 1024
-	LoopLimitsFRAME_WORDS       LoopLimits = 4096
+	LoopLimitsFRAME_WORDS       LoopLimits = 2304
+	LoopLimitsFRAME_MASK        LoopLimits = 4095
 	LoopLimitsSTACK_COPY_BYTES  LoopLimits = 61440
 	LoopLimitsCOPY_CHUNK        LoopLimits = 4096
 	LoopLimitsCOPY_CHUNKS       LoopLimits = 32
@@ -521,7 +522,7 @@ type LoopScratch struct {
 	Record struct {
 		_      structs.HostLayout
 		Sample LoopSample
-		Words  [12288]uint64
+		Words  [10496]uint64
 	}
 }
 

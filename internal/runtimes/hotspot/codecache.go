@@ -19,6 +19,7 @@ const (
 	maxBlocks          = 1 << 12                                 // that are looked at for a stub
 	headBytes          = 8*int(abi.LoopHotspotLimitsHOTSPOT_HEAD_WORDS) - 1
 	maxInterpreter     = 16 << 20
+	maxEntry           = 1 << 10 // bytes
 )
 
 // codeCache is what a process has.
@@ -186,7 +187,7 @@ func (l *layout) plan(c *codeCache, arch unwind.Arch) (*abi.LoopHotspotProc, err
 	proc := &abi.LoopHotspotProc{
 		Low: uint64(c.heaps[0].low), High: uint64(c.heaps[len(c.heaps)-1].high),
 		InterpreterLow: c.interpreter[0], InterpreterHigh: c.interpreter[1], CallReturn: c.callReturn,
-		BarrierLow: c.barrierLow, BarrierHigh: c.barrierHigh,
+		BarrierLow: c.barrierLow, BarrierHigh: c.barrierHigh, EntryBytes: l.entryBytes,
 		BlockBytes: uint16(block), Used: uint16(l.blockUsed), Name: uint16(block + b.name), Kind: uint16(block + b.kind), Size: uint16(block + b.size),
 		FrameSize: uint16(block + b.frameSize), FrameComplete: uint16(block + b.frameComplete.at), Code: uint16(block + b.code.at),
 		Method: uint16(block + n.method), CompileId: uint16(block + n.id), OrigPc: uint16(block + n.origPC),

@@ -10,6 +10,7 @@ package hotspot
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
@@ -73,8 +74,12 @@ func (i *image) Attach(p *runtimes.Process) (runtimes.Instance, error) {
 	return n, nil
 }
 
-// maxLooks is how often it is looked for what virtual threads need: not every virtual machine makes it.
-const maxLooks = 8
+// What virtual threads need comes into being a little later than the rest, and not every virtual machine makes it: it is looked for again after
+// a pause, each twice as long as the one before.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 16 * firstPause
+)
 
 // instance is HotSpot in a process.
 type instance struct {
@@ -82,8 +87,9 @@ type instance struct {
 	arch    unwind.Arch
 	proc    *abi.LoopHotspotProc
 	ranges  []runtimes.Range
-	whole   bool // nothing more will be found out
-	looks   int
+	whole   bool      // nothing more will be found out
+	last    time.Time // look into the process
+	pause   time.Duration
 	methods *methods
 }
 
@@ -97,8 +103,9 @@ func (n *instance) look(mem unwind.Memory) error {
 	if err != nil {
 		return err
 	}
-	n.looks++
-	n.whole = !n.layout.virtualThreads || proc.BarrierHigh != 0 || n.looks >= maxLooks
+	n.last = time.Now()
+	n.pause = max(firstPause, 2*n.pause)
+	n.whole = !n.layout.virtualThreads || proc.BarrierHigh != 0 || n.pause > lastPause
 	if n.proc != nil && *proc == *n.proc {
 		return nil
 	}
@@ -109,14 +116,18 @@ func (n *instance) look(mem unwind.Memory) error {
 	return nil
 }
 
-// Plan implements runtimes.Instance. What virtual threads need comes into being a little later than the rest.
+// Plan implements runtimes.Instance.
 func (n *instance) Plan(mem unwind.Memory, _ []runtimes.Mapping) (runtimes.Plan, error) {
-	if !n.whole {
+	if !n.whole && time.Since(n.last) >= n.pause {
 		if err := n.look(mem); err != nil {
 			return runtimes.Plan{}, err
 		}
 	}
-	return runtimes.Plan{Proc: n.proc, Ranges: n.ranges, Fixed: n.whole}, nil
+	plan := runtimes.Plan{Proc: n.proc, Ranges: n.ranges, Fixed: n.whole}
+	if !n.whole {
+		plan.Again = n.pause
+	}
+	return plan, nil
 }
 
 // Kinds of frames, and where the first word has them.

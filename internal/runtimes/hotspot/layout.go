@@ -21,6 +21,7 @@ type layout struct {
 	major   int
 	// virtualThreads: there are some, whose frames may return to another stack.
 	virtualThreads bool
+	entryBytes     uint32 // of a ContinuationEntry on the stack; 0 if nobody says
 
 	heap, heaps           uint64 // address of the only code heap's address (JDK 8), or of that of the list of them
 	listLength, listData  int
@@ -218,8 +219,14 @@ func (l *layout) version(f *finder) error {
 	if l.major >= 20 {
 		l.method.stream = 1
 	}
-	_, l.virtualThreads = f.v.sizes["ContinuationEntry"]
-	l.virtualThreads = l.virtualThreads || l.major >= 21
+	entry, ok := f.v.sizes["ContinuationEntry"]
+	l.virtualThreads = ok
+	if entry < maxEntry { // aligned as the stack is: ContinuationEntry::size() of runtime/continuationEntry.hpp, JDK 26
+		l.entryBytes = uint32(entry+15) &^ 15
+	}
+	if l.major >= 21 && !ok { // seven words, JDK 21
+		l.virtualThreads, l.entryBytes = true, 64
+	}
 	return nil
 }
 

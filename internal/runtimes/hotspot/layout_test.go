@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
@@ -134,12 +135,64 @@ func TestReadCache(t *testing.T) {
 			p.CallReturn != 0x7f0000000500 || int(p.HeadBytes) >= 8*int(abi.LoopHotspotLimitsHOTSPOT_HEAD_WORDS) || p.BarrierHigh != 0 {
 			t.Errorf("%s: %+v", version, p)
 		}
+		wantEntry := uint32(0)
+		if l.major >= 21 {
+			wantEntry = 64
+		}
+		if p.EntryBytes != wantEntry {
+			t.Errorf("%s: the entry of a virtual thread has %d bytes", version, p.EntryBytes)
+		}
 		wantBCP := uint8(8)
 		if l.major == 8 {
 			wantBCP = 7
 		}
 		if p.Bcp != wantBCP {
 			t.Errorf("%s: the bytecode's address is at word %d", version, p.Bcp)
+		}
+	}
+}
+
+// TestPlanAgain: what virtual threads need is looked for again after pauses, each twice as long, until it is there, or as often as it makes
+// sense; without virtual threads never.
+func TestPlanAgain(t *testing.T) {
+	for _, x := range []struct {
+		version string
+		there   int // after so many looks
+		looks   int
+	}{{"17", 0, 1}, {"27", 0, 1}, {"27", 1, 2}, {"27", 3, 4}, {"27", 99, 6}, {"25", 99, 6}} {
+		mem, l, grow := cacheOf(t, x.version)
+		for _, more := range grow {
+			more()
+		}
+		mem.put(l.barrier, 8) // a piece of its own, or one that nobody reads
+		n := &instance{layout: l, arch: unwind.ArchAMD64}
+		looks, pause := 0, time.Duration(0)
+		for looks < 20 {
+			if looks == x.there {
+				set8(mem.pieces[l.barrier], 0, 0x7f0000000700)
+			}
+			if err := n.look(mem); err != nil {
+				t.Fatal(err)
+			}
+			looks++
+			reads := mem.reads
+			p, err := n.Plan(mem, nil) // too soon to look
+			if err != nil || mem.reads != reads {
+				t.Fatalf("JDK %s: %d reads, %v", x.version, mem.reads-reads, err)
+			}
+			if p.Fixed {
+				if p.Again != 0 {
+					t.Errorf("JDK %s: a plan that stays is to be made again", x.version)
+				}
+				break
+			}
+			if p.Again <= pause {
+				t.Errorf("JDK %s: %v after a pause of %v", x.version, p.Again, pause)
+			}
+			pause = p.Again
+		}
+		if found := n.proc.BarrierHigh != 0; looks != x.looks || found != (x.version == "27" && x.there < 99) {
+			t.Errorf("JDK %s, there after %d: found %v after %d looks", x.version, x.there, found, looks)
 		}
 	}
 }

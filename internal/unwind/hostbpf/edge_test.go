@@ -151,9 +151,11 @@ func TestCopies(t *testing.T) {
 			chunks      uint32 // of them
 		}{
 			{32 * page, 0, nil, 0, 15 * 4096, 0x7fff},
-			{32 * page, 3, nil, 0, 15*4096 - 24, 0x7fff},           // up to a page's end
-			{32 * page, 0, nil, 1<<17 + 1, 3 * 4096, 0x7},          // the ring is a quarter of a half full
+			{32 * page, 3, nil, 0, 16*4096 - 24, 0xffff},           // up to a page's end
+			{32 * page, page - 1, nil, 0, 8 + 15*4096, 0xffff},     // a word, and pages
+			{32 * page, 0, nil, 1<<17 + 1, 4 * 4096, 0xf},          // the ring is a quarter of a half full
 			{32 * page, 0, nil, 1<<18 + 1, 4096, 0x1},              // half of a half
+			{32 * page, page - 1, nil, 1<<18 + 1, 8 + 4096, 0x3},   //
 			{32 * page, 0, nil, 1<<19 + 1, 0, 0},                   // it is over half full
 			{2 * page, 0, nil, 0, 2 * 4096, 0x3},                   // up to the end
 			{2*page - 1, 0, nil, 0, 4096, 0x1},                     // page by page

@@ -288,6 +288,24 @@ func TestVirtualThread(t *testing.T) {
 		j.push(22+2, j.bottom(60))
 		j.push(22+3, callReturn)
 		j.take(t, h, "a virtual thread", unwind.StopRoot, native(0, 0), j.compiled(innerBlob, 0x80, r), j.compiled(outerBlob, 0x60, r), native(1, 1))
+
+		j.proc.EntryBytes = 64 // the stack pointer is not at the entry
+		j.take(t, h, "with arguments on the stack", unwind.StopRoot, native(0, 0), j.compiled(innerBlob, 0x80, r), j.compiled(outerBlob, 0x60, r), native(1, 1))
+
+		// A method that uses the frame pointer's register for something else: the carrier's frame is behind the ContinuationEntry.
+		for name, other := range map[string]uint64{"another number": 7, "an address elsewhere": 0xdead0000, "a place on the stack": stackWord(40)} {
+			j := fresh()
+			j.proc.EntryBytes = 64
+			j.Registers.PC = unwind.Addr(at(0))
+			j.push(1, j.code(innerBlob, 0x80))
+			j.push(2+6, other)
+			j.push(2+7, barrier)
+			j.push(10+8, stackWord(60))
+			j.push(10+9, j.code(outerBlob, 0x60))
+			j.push(20+2, j.bottom(60))
+			j.push(20+3, callReturn)
+			j.take(t, h, name, unwind.StopRoot, native(0, 0), j.compiled(innerBlob, 0x80, r), j.compiled(outerBlob, 0x60, r), native(1, 1))
+		}
 	})
 }
 

@@ -15,6 +15,24 @@ type StackCopy struct {
 	Bytes  []byte      // of these, one after the other
 }
 
+// Trim drops the chunks behind so many bytes.
+func (c *StackCopy) Trim(size int) {
+	keep := 0
+	for rest := c.Chunks; rest != 0; rest &= rest - 1 {
+		number := bits.TrailingZeros32(rest)
+		length := unwind.CopyChunk
+		if number == 0 {
+			length -= int(uint64(c.At) % unwind.CopyChunk)
+		}
+		if keep+length > min(size, len(c.Bytes)) {
+			c.Chunks &= 1<<number - 1
+			break
+		}
+		keep += length
+	}
+	c.Bytes = c.Bytes[:keep]
+}
+
 // Read implements unwind.Memory. Its error wraps ErrCopyEnd where the copy does not reach or has a hole.
 func (c *StackCopy) Read(a unwind.Addr, b []byte) error {
 	if a < c.At {
@@ -40,7 +58,7 @@ func (c *StackCopy) from(a unwind.Addr) []byte {
 		number = 1 + (offset-first)/chunk
 		offset = (offset - first) % chunk
 	}
-	if number >= 32 || c.Chunks>>number&1 == 0 {
+	if number >= unwind.CopyChunks || c.Chunks>>number&1 == 0 {
 		return nil
 	}
 	length := uint64(chunk)

@@ -50,3 +50,37 @@ func TestStackCopy(t *testing.T) {
 		})
 	}
 }
+
+// TestTrim keeps whole chunks, and all that is left can be read where it was.
+func TestTrim(t *testing.T) {
+	const at = 0x7ff0
+	text := make([]byte, 16+4*unwind.CopyChunk)
+	for i := range text {
+		text[i] = byte(i % 251)
+	}
+	for _, tt := range []struct {
+		size, want int
+		chunks     uint32
+	}{
+		{len(text), len(text), 0b110111}, {len(text) - 1, 16 + 3*unwind.CopyChunk, 0b10111}, {16 + unwind.CopyChunk, 16 + unwind.CopyChunk, 0b11},
+		{16, 16, 1}, {15, 0, 0}, {0, 0, 0}, {1 << 30, len(text), 0b110111},
+	} {
+		c := StackCopy{At: at, Chunks: 0b110111, Bytes: bytes.Clone(text)}
+		before := c
+		c.Trim(tt.size)
+		if len(c.Bytes) != tt.want || c.Chunks != tt.chunks {
+			t.Errorf("%d bytes: %d are left, chunks %b", tt.size, len(c.Bytes), c.Chunks)
+		}
+		for a := unwind.Addr(at); a < at+7*unwind.CopyChunk; a += 8 {
+			var was, is [8]byte
+			wasErr, err := before.Read(a, was[:]), c.Read(a, is[:])
+			if err == nil && (wasErr != nil || was != is) {
+				t.Fatalf("%d bytes: at %#x %x, before %x, %v", tt.size, a, is, was, wasErr)
+			}
+		}
+	}
+	damaged := StackCopy{At: at, Chunks: 0xffffffff, Bytes: text[:20]}
+	if damaged.Trim(100); len(damaged.Bytes) != 16 || damaged.Chunks != 1 {
+		t.Errorf("%d bytes, chunks %#x", len(damaged.Bytes), damaged.Chunks)
+	}
+}

@@ -12,9 +12,9 @@ import (
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
-// ErrCopyEnd is wrapped by a Memory that is a copy of part of a stack when asked for what lies behind its end. The walk
+// ErrCopyEnd is wrapped by a Memory that is a copy of part of a stack when asked for what lies behind its end, or in a hole. The walk
 // then stops with StopCopyEnd instead of StopMemory.
-var ErrCopyEnd = errors.New("behind the end of the copied memory")
+var ErrCopyEnd = errors.New("not in the copied memory")
 
 // Code is what is known about the code at an address.
 type Code struct {
