@@ -269,7 +269,7 @@ func anonymous(mapping string) bool {
 }
 
 // compiled compiles one of workloads.JIT.
-func compiled(t *testing.T, name string) string {
+func compiled(t testing.TB, name string) string {
 	t.Helper()
 	i := slices.IndexFunc(workloads.JIT(), func(p workloads.Program) bool { return p.Name == name })
 	if i < 0 {
@@ -289,7 +289,7 @@ func wasmModule(t *testing.T) string {
 }
 
 // source is a file of testdata/workloads.
-func source(t *testing.T, file string) string {
+func source(t testing.TB, file string) string {
 	t.Helper()
 	root, err := workloads.ModuleRoot()
 	if err != nil {

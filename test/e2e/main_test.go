@@ -94,7 +94,7 @@ func build(t *testing.T, name string) workloads.Built {
 	return buildProgram(t, p)
 }
 
-func buildProgram(t *testing.T, p workloads.Program) workloads.Built {
+func buildProgram(t testing.TB, p workloads.Program) workloads.Built {
 	t.Helper()
 	b, err := workloads.NewBuilder()
 	if err != nil {
@@ -119,6 +119,25 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the thread that starts it stays: none here ends before the process
 	return cmd
+}
+
+// scriptLines are the words of each line that a script in scripts/ prints: so many.
+func scriptLines(t testing.TB, words int, script string) (lines [][]string) {
+	t.Helper()
+	cmd := exec.Command(source(t, "../../scripts/"+script))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) != words {
+			t.Fatalf("scripts/%s says %q", script, line)
+		}
+		lines = append(lines, f)
+	}
+	return lines
 }
 
 func launched(t *testing.T) func(*workloads.Running, error) *workloads.Running {

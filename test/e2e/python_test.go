@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,31 +12,50 @@ import (
 	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
 )
 
-// cpython is an interpreter in a root of its own.
-type cpython struct{ version, root string }
+// cpython is an interpreter.
+type cpython struct {
+	name    string // of tests
+	version string
+	root    string // of its own; empty: the machine's
+	path    string // in the root
+}
 
-// pythons unpacks interpreters of several versions.
-func pythons(t *testing.T) (all []cpython) {
+// pythons unpacks interpreters of several versions, oldest first.
+func pythons(t testing.TB) (all []cpython) {
 	t.Helper()
-	cmd := exec.Command(source(t, "../../scripts/pythons.sh"))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	for _, line := range scriptLines(t, 2, "pythons.sh") {
+		all = append(all, cpython{line[0], line[0], line[1], "/usr/bin/python" + line[0]})
+	}
+	return all
+}
+
+// pyenv's interpreters are of more versions than Debian's suites have. A machine may have none.
+func pyenv(t *testing.T) (all []cpython) {
+	t.Helper()
+	root := os.Getenv("PYENV_ROOT")
+	if root == "" {
+		root = filepath.Join(os.Getenv("HOME"), ".pyenv")
+	}
+	found, err := filepath.Glob(filepath.Join(root, "versions/*/bin/python[23].*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(out)) {
-		version, root, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok {
-			t.Fatalf("scripts/pythons.sh says %q", line)
+	version := regexp.MustCompile(`/python(\d\.\d+)$`)
+	for _, path := range found {
+		if m := version.FindStringSubmatch(path); m != nil {
+			patch := filepath.Base(filepath.Dir(filepath.Dir(path)))
+			all = append(all, cpython{name: "pyenv " + patch, version: m[1], path: path})
 		}
-		all = append(all, cpython{version, root})
 	}
 	return all
 }
 
 // command is how a program of testdata/workloads/python is run, which is put into the interpreter's root.
-func (c cpython) command(t *testing.T, program string) []string {
+func (c cpython) command(t testing.TB, program string) []string {
 	t.Helper()
+	if c.root == "" {
+		return []string{c.path, source(t, "python/"+program)}
+	}
 	text, err := os.ReadFile(source(t, "python/"+program))
 	if err != nil {
 		t.Fatal(err)
@@ -44,33 +63,47 @@ func (c cpython) command(t *testing.T, program string) []string {
 	if err := os.WriteFile(filepath.Join(c.root, program), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"chroot", c.root, "/usr/bin/python" + c.version, "/" + program}
+	return []string{"chroot", c.root, c.path, "/" + program}
 }
 
 // TestPython names the functions of stripped interpreters of several versions, with lines, in the right places between native frames.
 func TestPython(t *testing.T) {
 	for _, c := range pythons(t) {
-		t.Run(c.version, func(t *testing.T) {
-			j := jitRun{
-				name: "CPython " + c.version, command: c.command(t, "threeway.py"), executable: "python" + c.version,
-				kind: "cpython", file: "threeway.py", named: 0.9, lines: 0.999, complete: 0.97, // its own check wants more than direct callers
-				check: checkPython,
-			}
-			runJIT(t, j)
-		})
+		t.Run(c.name, func(t *testing.T) { runPython(t, c) })
 	}
+}
+
+// TestPythonPyenv does the same with interpreters that pyenv has compiled.
+func TestPythonPyenv(t *testing.T) {
+	needsFull(t)
+	all := pyenv(t)
+	if len(all) == 0 {
+		t.Skip("not supported: pyenv has no CPython on this machine")
+	}
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) { runPython(t, c) })
+	}
+}
+
+func runPython(t *testing.T, c cpython) {
+	runJIT(t, jitRun{
+		name: "CPython " + c.name, command: c.command(t, "threeway.py"), executable: "python" + c.version,
+		kind: "cpython", file: "threeway.py", named: 0.9, lines: 0.999, complete: 0.97, // its own check wants more than direct callers
+		check: checkPython,
+	})
 }
 
 // TestPythonWithoutGIL finds the functions of threads that have released the GIL, to compress in C: the interpreter's own idea of what
 // runs is that of another thread then, or none.
 func TestPythonWithoutGIL(t *testing.T) {
-	all := pythons(t)
+	all := slices.DeleteFunc(append(pythons(t), pyenv(t)...), func(c cpython) bool { return c.version == "2.7" }) // docs/runtimes.md
 	if !full() {
+		all = slices.DeleteFunc(all, func(c cpython) bool { return c.root == "" })
 		all = []cpython{all[0], all[len(all)-1]}
 	}
 	for _, c := range all {
-		t.Run(c.version, func(t *testing.T) {
-			j := jitRun{name: "CPython " + c.version, command: c.command(t, "nogil.py"), executable: "python" + c.version}
+		t.Run(c.name, func(t *testing.T) {
+			j := jitRun{name: "CPython " + c.name, command: c.command(t, "nogil.py"), executable: "python" + c.version}
 			s := start(t, harness.Options{Keep: j.keep(t)})
 			warmUp()
 			pid, cpu := j.run(t)

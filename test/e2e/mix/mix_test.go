@@ -141,7 +141,7 @@ func write(t *testing.T, name, text string) {
 }
 
 // firstSpan is how long a program runs before the run that counts. Until the tables of a new executable are made (within a
-// second, for a hundred megabytes of code), stacks are walked in a copy of their top, at most 16 KiB.
+// second, for a hundred megabytes of code), stacks are walked in a copy of at most 60 KiB of their top.
 const firstSpan = time.Second
 
 // measure profiles one program and counts its samples, those of its first run apart.

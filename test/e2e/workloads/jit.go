@@ -11,7 +11,8 @@ func JIT() []Program {
 		// The tag has wazero write a perf map (internal/engine/wazevo/wazevoapi of wazero 1.12).
 		goProgram("wazero", "wazero", "", "0"), goProgram("wazero-perfmap", "wazero", "-tags perfmap", "0"),
 		goProgram("wasmtime", "wasmtime", "", "1"),
-		{Name: "Levels.class", native: true, steps: []step{words("javac -d {out} {src}/java/Levels.java")}},
+		{Name: "Levels.class", native: true, steps: []step{words("javac --release 8 -Xlint:-options -d {out} {src}/java/Levels.java")}},
+		{Name: "Native.class", native: true, steps: []step{words("javac -d {out} {src}/java/Native.java")}},
 		{Name: "Threeway.class", native: true, steps: []step{words("javac -d {out} {src}/java/Threeway.java")}},
 		{Name: "libperfagent.so", native: true, steps: []step{{argv: []string{"sh", "-c",
 			`jdk=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
