@@ -108,7 +108,7 @@ static void check_record(const unsigned char *bytes, __u64 size)
 		check(rest == sizeof(struct registers) + s.copy_bytes, "a copy of another size");
 	else
 		check(!rest, "bytes behind the frames");
-	check(s.copy_bytes < STACK_COPY_BYTES + COPY_CHUNK, "a copy that is too large");
+	check(s.copy_bytes <= STACK_COPY_BYTES + COPY_CHUNK - 8, "a copy that is too large");
 	check(s.copy_bytes <= COPY_CHUNK * __builtin_popcount(s.copied) &&
 		  !s.copy_bytes == !s.copied,
 	      "a copy of other chunks");
