@@ -58,12 +58,14 @@ func (k *stack) findIn(a unwind.Addr) (m *process.MappedFile, list []process.Map
 }
 
 // checkWalk looks at a walk that BPF made with mappings that were not those at the time of the sample: behind the first frame in
-// a place that held something else by then, it went by the rules of another file. It ends there, and says so.
+// a place that held something else by then, it went by the rules of another file. It ends there, and says so. What it guessed its way
+// through as memory, because it had not been told yet that the memory is a file's text, stays memory: a guess may leave a call out.
 func (e *Engine) checkWalk(k *stack) {
 	if len(k.user) == 0 || k.mappings == nil {
 		return
 	}
 	stale, n := (*process.MappedFile)(nil), len(k.user)
+	var memory snapshot
 	for _, told := range k.state.walkedBy(k.time) {
 		if told.version == k.version {
 			continue
@@ -73,12 +75,19 @@ func (e *Engine) checkWalk(k *stack) {
 				continue
 			}
 			was, ok := process.FindMapping(told.mappings, f.LookupAddr())
-			if !ok || was.File == nil {
-				continue // memory has no rules that could be wrong; what was guessed says so
+			if !ok {
+				continue
 			}
-			if is, ok := k.find(f.LookupAddr()); ok && !is.SamePlace(was) {
+			is, ok := k.find(f.LookupAddr())
+			if !ok || is.SamePlace(was) {
+				continue
+			}
+			if was.File != nil {
 				stale, n = is, i+1
 				break
+			}
+			if k.guessedBehind(i) {
+				memory = told
 			}
 		}
 	}
@@ -87,6 +96,17 @@ func (e *Engine) checkWalk(k *stack) {
 		e.markDirty(k.state)
 		k.user, k.stop, k.line, k.resumable = k.user[:n], unwind.StopStale, 0, false
 	}
+	if memory.mappings != nil {
+		k.mappings, k.version = memory.mappings, memory.version
+	}
+}
+
+// guessedBehind tells whether the step from frame i was a guess, or none was found.
+func (k *stack) guessedBehind(i int) bool {
+	if i+1 == len(k.user) {
+		return !k.resumable
+	}
+	return k.user[i+1].Flags&unwind.FrameGuessed != 0
 }
 
 // walkedBy returns what BPF may have walked by at a time: both, while it was being told. It is nothing if that was before what is

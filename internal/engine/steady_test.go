@@ -173,3 +173,52 @@ func TestMemoryThatHoldsCode(t *testing.T) {
 		t.Error("what was compared is not what is there now")
 	}
 }
+
+// TestWalkedAsMemory: what BPF guessed its way through before it was told that memory holds a file's code is shown as memory, what it
+// did not, or left to user space, as the file.
+func TestWalkedAsMemory(t *testing.T) {
+	const other, otherFile = 0x401010, 0x401000
+	s := newSwapped()
+	s.maps(20, otherFile, 0)
+	s.tell(30)
+	p := s.st.p
+	text, _ := p.Find(own)
+	memory, _ := p.Find(other)
+	m, file := *memory, text.File
+	if !s.table.HoldsCode(p, &m, file, 0x1000) {
+		t.Fatal("it was not taken")
+	}
+	walk := func(time uint64, resumable bool, frames ...unwind.RawFrame) bool {
+		k := &stack{state: s.st, time: time, stop: unwind.StopRoot, resumable: resumable, user: frames}
+		k.remember()
+		s.checkWalk(k)
+		is, ok := k.find(other)
+		if !ok || k.stop != unwind.StopRoot || len(k.user) != len(frames) {
+			t.Errorf("a stack of %d frames has %d and ends as %v", len(frames), len(k.user), k.stop)
+		}
+		return ok && is.File == nil
+	}
+	guessed := unwind.RawFrame{A: own, Flags: unwind.FrameGuessed}
+	if !walk(40, false, unwind.RawFrame{A: other}, guessed) {
+		t.Error("a guessed caller, shown as the file's")
+	}
+	if !walk(40, true, unwind.RawFrame{A: own}, unwind.RawFrame{A: other}, guessed, unwind.RawFrame{A: other}) {
+		t.Error("a guessed caller in the middle, shown as the file's")
+	}
+	if !walk(40, false, unwind.RawFrame{A: other}) {
+		t.Error("no caller was found")
+	}
+	if walk(40, true, unwind.RawFrame{A: other}) {
+		t.Error("what user space walks through, shown as memory")
+	}
+	if walk(40, false, unwind.RawFrame{A: other}, unwind.RawFrame{A: own}) {
+		t.Error("nothing was guessed, shown as memory")
+	}
+	s.tell(50)
+	if !walk(52, false, unwind.RawFrame{A: other}, guessed) {
+		t.Error("while BPF was told: shown as the file's")
+	}
+	if walk(60, false, unwind.RawFrame{A: other}, guessed) {
+		t.Error("BPF knew of it, shown as memory")
+	}
+}
