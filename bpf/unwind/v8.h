@@ -30,10 +30,12 @@ RUNTIME_PROCS(v8)
 #if defined(__TARGET_ARCH_arm64)
 #define V8_REG_OFFSET 19
 #define V8_REG_ARRAY 20
+#define V8_REG_ARRAY_OLD 20
 #define V8_REG_DISPATCH 21
 #else
 #define V8_REG_OFFSET 9
 #define V8_REG_ARRAY 12
+#define V8_REG_ARRAY_OLD 14 /* that of 7.8 and 8.4 */
 #define V8_REG_DISPATCH 15
 #endif
 
@@ -42,9 +44,18 @@ RUNTIME_PROCS(v8)
 #define V8_MIN_OFFSET 32
 #define V8_MAX_OFFSET (1 << 20)
 #define V8_LONGEST_BUILTIN (1 << 14)
-#define V8_SHARED_DATA 8  /* of what a function runs, in a SharedFunctionInfo */
-#define V8_PUSHED 6       /* words that a builtin may have pushed, and the return address */
-#define V8_FIXED_FRAME 16 /* bytes that frames have below their records at least */
+/* The bytecodes that give the next one wider operands, and handlers of its own: each other 256 of
+ * the table (src/interpreter/bytecodes.h, interpreter.cc: GetDispatchTableIndex). */
+#define V8_WIDE 0
+#define V8_EXTRA_WIDE 1
+/* How far around where handlers return to the entry trampoline dispatches, its frame complete, in
+ * bytes: src/builtins/{x64,arm64}/builtins-*.cc, Generate_InterpreterEntryTrampoline. */
+#define V8_DISPATCH_BEFORE 32
+#define V8_DISPATCH_AFTER 96
+#define V8_DISPATCH_STALE 12 /* so far the registers are not those of the frame yet */
+#define V8_SHARED_DATA 8     /* of what a function runs, in a SharedFunctionInfo */
+#define V8_PUSHED 6          /* words that a builtin may have pushed, and the return address */
+#define V8_FIXED_FRAME 16    /* bytes that frames have below their records at least */
 /* How much is read of generated code, and how much of that lies before pc at least. */
 #define V8_WINDOW_BEFORE 192
 
@@ -91,19 +102,47 @@ INLINE int v8_push_code(struct scratch *s, __u32 marker)
 	return v8_push(s, V8_FRAME_CODE, s->walk.pc, (__u64)v8_check_code(s, 0) << 32 | marker);
 }
 
-/* True if the handler that pc is in runs the bytecode there. */
-INLINE int v8_runs(struct scratch *s, __u64 array, __u64 offset)
+/* True if the handler of a bytecode, by its number in the table, is the one that pc is in. */
+INLINE int v8_handles(struct scratch *s, __u32 index)
 {
 	struct walk *w = &s->walk;
 	__u64 handler;
-	__u8 bytecode;
 
-	if (offset < V8_MIN_OFFSET || offset >= V8_MAX_OFFSET ||
-	    read_user(&bytecode, sizeof(bytecode), array + offset) ||
-	    read_user(&handler, sizeof(handler),
-		      w->regs[V8_REG_DISPATCH] + sizeof(handler) * bytecode))
+	if (read_user(&handler, sizeof(handler),
+		      w->regs[V8_REG_DISPATCH] + sizeof(handler) * index))
 		return 0;
 	return w->pc - handler < V8_LONGEST_BUILTIN;
+}
+
+/* True if the handler that pc is in runs the bytecode there. That of a wide one is behind what says
+ * so. */
+INLINE int v8_runs(struct scratch *s, __u64 array, __u64 offset)
+{
+	__u8 code[2];
+
+	if (offset < V8_MIN_OFFSET || offset >= V8_MAX_OFFSET ||
+	    read_user(code, sizeof(code), array + offset - 1))
+		return 0;
+	return v8_handles(s, code[1]) ||
+	       (code[0] <= V8_EXTRA_WIDE && v8_handles(s, 256 * (code[0] + 1) + code[1]));
+}
+
+/* Where the registers say that the interpreter is, if the array's is not in use for something else.
+ * 0 if it is. */
+INLINE __u32 v8_in_registers(struct walk *w, __u64 array)
+{
+	__u64 offset = w->regs[V8_REG_OFFSET];
+
+	if (w->regs[V8_REG_ARRAY] != array && w->regs[V8_REG_ARRAY_OLD] != array)
+		return 0;
+	return offset >= V8_MIN_OFFSET && offset < V8_MAX_OFFSET ? offset : 0;
+}
+
+/* Bytes from where handlers return to, counted from where the entry trampoline begins to dispatch.
+ */
+INLINE __u64 v8_dispatching(const struct walk *w, const struct v8_proc *p)
+{
+	return w->pc - w->mapping.bias - p->interpreter_return + V8_DISPATCH_BEFORE;
 }
 
 /* Where the interpreter is in the bytecode. Frames have it as of their last call; while a handler
@@ -119,19 +158,16 @@ INLINE __u32 v8_bytecode(struct scratch *s, const struct v8_proc *p)
 		v->bytecode = 0;
 		return offset;
 	}
-	if (!(w->flags & FRAME_RETURN)) {
-		/* the array's register may hold something else by then, the frame has it for sure
-		 */
-		if (v8_runs(s, v->slots[array], w->regs[V8_REG_OFFSET]))
-			return w->regs[V8_REG_OFFSET];
-		/* the next one's, as handlers end: about there */
-		if (w->regs[V8_REG_ARRAY] == v->slots[array] &&
-		    w->regs[V8_REG_OFFSET] >= V8_MIN_OFFSET &&
-		    w->regs[V8_REG_OFFSET] < V8_MAX_OFFSET)
-			return w->regs[V8_REG_OFFSET];
-		return 0; /* what the frame has is older: no line is better than a wrong one */
-	}
-	return v->slots[offset] >> 32; /* a Smi */
+	if (w->flags & FRAME_RETURN ||
+	    (w->mapping.part == V8_BUILTIN &&
+	     v8_dispatching(w, p) - V8_DISPATCH_BEFORE < V8_DISPATCH_STALE))
+		return v->slots[offset] >> 32; /* a Smi */
+	/* the array's register may hold something else by then, the frame has it for sure */
+	if (w->mapping.part == V8_HANDLER && v8_runs(s, v->slots[array], w->regs[V8_REG_OFFSET]))
+		return w->regs[V8_REG_OFFSET];
+	/* the next one's, as handlers end: about there; what the frame has is older, and no line is
+	 * better than a wrong one */
+	return v8_in_registers(w, v->slots[array]);
 }
 
 /* Pushes the frame whose slots were read. */
@@ -151,7 +187,10 @@ INLINE int v8_push_frame(struct scratch *s, const struct v8_proc *p)
 		return v8_push_code(s, 0);
 	check = v8_check(0, v->shared[0], v->shared[2]);
 	if (w->mapping.part == V8_HANDLER ||
-	    (w->mapping.part == V8_BUILTIN && w->pc - w->mapping.bias == p->interpreter_return))
+	    (w->mapping.part == V8_BUILTIN && p->interpreter_return &&
+	     (w->flags & FRAME_RETURN
+		  ? v8_dispatching(w, p) == V8_DISPATCH_BEFORE
+		  : v8_dispatching(w, p) < V8_DISPATCH_BEFORE + V8_DISPATCH_AFTER)))
 		return v8_push(s, V8_FRAME_INTERPRETED, shared,
 			       (__u64)check << 32 | v8_bytecode(s, p));
 	v->bytecode = 0; /* whose handler's caller this was: none of the interpreter's */

@@ -62,10 +62,7 @@ func runNode(t *testing.T, node, version, mode string, flags []string) {
 		named = 0.8 // of loops that were put into their callers, one sample in ten is the caller's by V8's own tables
 	}
 	if mode == "interpreted" { // some handlers have their place in the bytecode where it is not found
-		lines = 0.8
-		if version == "12" || version == "14" {
-			lines = 0.6
-		}
+		lines = 0.95
 	}
 	runJIT(t, jitRun{
 		name: "Node.js", command: append(append([]string{node}, flags...), source(t, "js/levels.js")), executable: "node",

@@ -192,19 +192,79 @@ func TestV8Frames(t *testing.T) {
 // call: a wrong line.
 func TestV8Handler(t *testing.T) {
 	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
-		array, offset := 12, 9
-		if arch == unwind.ArchARM64 {
-			array, offset = 20, 19
-		}
+		array, old, offset, _ := v8Registers(arch)
 		for _, tt := range []struct {
 			array, offset uint64
 			want          uint32
 		}{{v8Array, 99, 99}, {v8Array + 8, 99, 0}, {v8Array, 3, 0}, {v8Array, 1 << 40, 0}} {
 			e := newEngine(arch)
 			e.Registers.PC = handlerAt + 0x20
-			e.Registers.Reg[array], e.Registers.Reg[offset] = tt.array, tt.offset
+			for _, register := range []int{array, old} {
+				saved := e.Registers
+				e.Registers.Reg[register], e.Registers.Reg[offset] = tt.array, tt.offset
+				e.fp = v8StackAt + 0x100
+				e.frame(at(0), context, e.function(2), 3, v8Array, 77<<32)
+				e.run(t, h, "a handler", unwind.StopRoot, e.interpreted(true, 2, tt.want), native(0, 1))
+				e.Registers = saved
+			}
+		}
+	})
+}
+
+// v8Registers are those of the interpreter: the array's, that of V8 7.8 and 8.4, the offset's, that of the table of handlers.
+func v8Registers(arch unwind.Arch) (array, old, offset, dispatch int) {
+	if arch == unwind.ArchARM64 {
+		return 20, 20, 19, 21
+	}
+	return 12, 14, 9, 15
+}
+
+// TestV8WideHandler is a leaf in the handler of a bytecode with wide operands, while the array's register is in use for something else.
+func TestV8WideHandler(t *testing.T) {
+	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
+		_, _, offset, dispatch := v8Registers(arch)
+		for _, tt := range []struct {
+			before uint64 // the byte before the bytecode
+			index  uint64 // where the table has the handler
+			want   uint32
+		}{{0, 256 + 7, 90}, {1, 512 + 7, 90}, {2, 7, 90}, {2, 256 + 7, 0}, {1, 256 + 7, 0}, {1, 7, 90}} {
+			e := newEngine(arch)
+			e.Registers.PC = handlerAt + 0x20
+			e.Registers.Reg[offset], e.Registers.Reg[dispatch] = 90, heapAt+0x9000
+			e.word(v8Array+90-2, 7<<16|tt.before<<8)
+			for _, wide := range []uint64{0, 256, 512} {
+				e.word(heapAt+0x9000+8*(wide+7), handlerAt+0x200)
+			}
+			e.word(heapAt+0x9000+8*tt.index, handlerAt)
 			e.frame(at(0), context, e.function(2), 3, v8Array, 77<<32)
-			e.run(t, h, "a handler", unwind.StopRoot, e.interpreted(true, 2, tt.want), native(0, 1))
+			e.run(t, h, "a wide handler", unwind.StopRoot, e.interpreted(true, 2, tt.want), native(0, 1))
+		}
+	})
+}
+
+// TestV8Dispatch is a leaf in the entry trampoline, between two handlers: right behind a handler the frame says where the interpreter
+// is, then the registers do. Elsewhere it is a builtin as any other.
+func TestV8Dispatch(t *testing.T) {
+	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
+		array, old, offset, _ := v8Registers(arch)
+		const back = builtinAt + 0x40
+		for _, register := range []int{array, old, offset} {
+			for pc, want := range map[uint64]uint32{back - 32: 99, back - 4: 99, back: 77, back + 8: 77, back + 12: 99, back + 95: 99} {
+				e := newEngine(arch)
+				e.Registers.PC = unwind.Addr(pc)
+				e.Registers.Reg[register], e.Registers.Reg[offset] = v8Array, 99
+				if register == offset && want == 99 { // none of the array's
+					want = 0
+				}
+				e.frame(at(0), context, e.function(2), 3, v8Array, 77<<32)
+				e.run(t, h, "between handlers", unwind.StopRoot, e.interpreted(true, 2, want), native(0, 1))
+			}
+		}
+		for _, pc := range []uint64{back - 33, back + 96} {
+			e := newEngine(arch)
+			e.Registers.PC = unwind.Addr(pc)
+			e.frame(at(0), context, e.function(2), 3, v8Array, 77<<32)
+			e.run(t, h, "elsewhere", unwind.StopRoot, e.compiled(true, 2, pc), native(0, 1))
 		}
 	})
 }
@@ -212,10 +272,7 @@ func TestV8Handler(t *testing.T) {
 // TestV8HandlerWithFrame is a leaf in a handler that has a frame of its own: where the interpreter is was spilled.
 func TestV8HandlerWithFrame(t *testing.T) {
 	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
-		dispatch := 15
-		if arch == unwind.ArchARM64 {
-			dispatch = 21
-		}
+		_, _, _, dispatch := v8Registers(arch)
 		for _, tt := range []struct {
 			handler uint64
 			want    uint32
@@ -296,7 +353,7 @@ func TestV8BuiltinWithoutFrame(t *testing.T) {
 		for _, data := range []uint64{heapAt + 0x8001, 77 << 32} { // bytecode, and the number of a builtin
 			for pushed := range uint64(3) {
 				e := newEngine(arch)
-				e.Registers.PC = builtinAt + 0x90
+				e.Registers.PC = builtinAt + 0x190
 				for i := range uint64(8) {
 					e.word(e.sp+8*i, heapAt+0x8001)
 				}
@@ -305,9 +362,9 @@ func TestV8BuiltinWithoutFrame(t *testing.T) {
 				e.frame(at(0), context, e.function(1))
 				e.word(e.shared(1)+8, data)
 				if data&1 != 0 {
-					e.run(t, h, "in a function's frame", unwind.StopRoot, e.code(true, builtinAt+0x90, 0), e.compiled(false, 1, generatedAt+0x300), native(0, 2))
+					e.run(t, h, "in a function's frame", unwind.StopRoot, e.code(true, builtinAt+0x190, 0), e.compiled(false, 1, generatedAt+0x300), native(0, 2))
 				} else {
-					e.run(t, h, "with its own", unwind.StopRoot, e.compiled(true, 1, builtinAt+0x90), native(0, 1))
+					e.run(t, h, "with its own", unwind.StopRoot, e.compiled(true, 1, builtinAt+0x190), native(0, 1))
 				}
 			}
 		}
