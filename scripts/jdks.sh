@@ -3,11 +3,7 @@
 # "VERSION ROOT COMMAND", the last being java's path in the root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-dir=$here/../.cache/jdks
-mkdir -p "$dir"
-dir=$(cd "$dir" && pwd)
-exec 9>"$dir/lock"
-flock 9 # several tests may want them at a time
+. "$here/cachedir.sh" jdks
 
 for version in 8 11 17 21 25 26 27; do
 	root=$dir/$version

@@ -7,11 +7,7 @@ case $(uname -m) in
 x86_64) arch=x64 ;;
 aarch64) arch=arm64 ;;
 esac
-dir=$here/../.cache/nodes
-mkdir -p "$dir"
-dir=$(cd "$dir" && pwd)
-exec 9>"$dir/lock"
-flock 9 # several tests may want them at a time
+. "$here/cachedir.sh" nodes
 
 wanted=" $* "
 

@@ -2,11 +2,7 @@
 # pythons.sh: unpacks CPython of several Debian suites, each with the libraries that it needs, and prints where: lines "VERSION ROOT".
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-dir=$here/../.cache/pythons
-mkdir -p "$dir"
-dir=$(cd "$dir" && pwd)
-exec 9>"$dir/lock"
-flock 9 # several tests may want them at a time
+. "$here/cachedir.sh" pythons
 
 # unpack VERSION SUITE PACKAGE...: beside those of the interpreter
 unpack() {

@@ -68,17 +68,9 @@ func (c cpython) command(t testing.TB, program string) []string {
 
 // TestPython names the functions of stripped interpreters of several versions, with lines, in the right places between native frames.
 func TestPython(t *testing.T) {
-	for _, c := range pythons(t) {
-		t.Run(c.name, func(t *testing.T) { runPython(t, c) })
-	}
-}
-
-// TestPythonPyenv does the same with interpreters that pyenv has compiled.
-func TestPythonPyenv(t *testing.T) {
-	needsFull(t)
-	all := pyenv(t)
-	if len(all) == 0 {
-		t.Skip("not supported: pyenv has no CPython on this machine")
+	all := pythons(t)
+	if full() {
+		all = append(all, pyenv(t)...)
 	}
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) { runPython(t, c) })
