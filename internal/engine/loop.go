@@ -56,7 +56,13 @@ func (e *Engine) loop() {
 	defer follow.Stop()
 	house := time.NewTicker(houseInterval(e.cfg.ReportInterval))
 	defer house.Stop()
+	attach, at := time.NewTimer(pollInterval), time.Time{}
+	defer attach.Stop()
 	for {
+		if next := e.managed.next; !next.IsZero() && !next.Equal(at) {
+			attach.Reset(time.Until(next))
+			at = next
+		}
 		select {
 		case <-poll.C:
 			e.poll(time.Now())
@@ -75,6 +81,8 @@ func (e *Engine) loop() {
 			e.fetched(r)
 		case d := <-e.out.done():
 			e.delivered(d)
+		case <-attach.C:
+			e.settle()
 		case <-follow.C:
 			e.follow()
 		case <-house.C:

@@ -35,6 +35,8 @@ const (
 	// attachTries is how often in a row a look into a process may fail; that its runtime is not ready is no failure. The pause before the
 	// next try is doubled each time, up to attachPatience.
 	attachTries, attachPause, attachPatience = 12, 10 * time.Millisecond, 5 * time.Second
+	// attachSoon is how many pauses are kept to the millisecond; longer ones end with a poll.
+	attachSoon = 3
 	// staleFor is how long a frame that was not there stays unnamed before it is looked for again.
 	staleFor = 5 * time.Second
 )
@@ -88,6 +90,7 @@ const (
 // managedRuntimes is all processes' language runtimes.
 type managedRuntimes struct {
 	queue, spare []*managed // with frames to name, or to be attached
+	next         time.Time  // when one that was not ready is to be tried again, before a poll would; zero: never
 }
 
 // findRuntimes has the runtimes attached to that the process's executables hold. Of one runtime a process has one. Their frames are
@@ -177,12 +180,16 @@ func frameType(r unwind.Runtime) string {
 func (e *Engine) startManagedJobs(now time.Time) {
 	queue := e.managed.queue
 	e.managed.queue = e.managed.spare[:0] // a job that is refused at once is queued again
+	e.managed.next = time.Time{}
 	for _, m := range queue {
 		m.queued = false
 		switch {
 		case m.gone:
 		case e.rests(m, now) || !e.said.some(m, now):
 			e.managed.enqueue(m) // also what does not run now
+			if m.instance == nil && m.tries <= attachSoon && now.Before(m.after) && (e.managed.next.IsZero() || m.after.Before(e.managed.next)) {
+				e.managed.next = m.after
+			}
 		default:
 			e.startManagedJob(m)
 		}

@@ -283,3 +283,26 @@ func TestNameManaged(t *testing.T) {
 	require.Equal(t, m, e.nameManaged(k))
 	require.Len(t, m.wanted, 5)
 }
+
+// TestManagedNext: what was not ready is tried again to the millisecond at first, then with the polls.
+func TestManagedNext(t *testing.T) {
+	e := &Engine{cfg: Config{Symbolize: true, MemoryBytes: 64 << 20}, said: newSaid(), log: zap.NewNop()}
+	now := time.Now()
+	var all []*managed
+	for range 2 {
+		m := newManaged(&processState{p: &process.Process{PID: 7}}, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
+		e.managedFailed(m, &managedJob{}, runtimes.ErrNotReady)
+		all = append(all, m)
+	}
+	all[1].after = all[0].after.Add(time.Millisecond)
+	e.startManagedJobs(now)
+	require.Equal(t, all[0].after, e.managed.next)
+	for range attachSoon {
+		e.managedFailed(all[0], &managedJob{}, runtimes.ErrNotReady)
+	}
+	e.startManagedJobs(now)
+	require.Equal(t, all[1].after, e.managed.next)
+	all[1].gone = true
+	e.startManagedJobs(now)
+	require.Zero(t, e.managed.next)
+}
