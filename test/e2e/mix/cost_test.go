@@ -113,7 +113,7 @@ func TestSymbolizationCost(t *testing.T) {
 	needFull(t)
 	dir := workDir(t)
 	var works []*Work
-	for _, p := range chosen(t, costPrograms()) {
+	for _, p := range chosen(t, Programs(), costPrograms()) {
 		w, err := Prepare(t.Context(), p, dir)
 		if err != nil {
 			t.Fatal(err)

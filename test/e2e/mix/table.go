@@ -25,6 +25,17 @@ func Table(tallies []*Tally) string {
 	return b.String()
 }
 
+// ApplicationTable writes tallies of applications as a table in Markdown.
+func ApplicationTable(tallies []*Tally) string {
+	var b strings.Builder
+	b.WriteString("| program | samples | stacks complete | stopped early, by reason | the language's frames with a name | with a line | all user frames with a name |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
+	for _, t := range tallies {
+		fmt.Fprintf(&b, "| %s | %d | %v | %s | %v | %v | %v |\n", t.Name, t.Samples, t.All(), t.stops(), t.LanguageNamed, t.LanguageLined, t.Named)
+	}
+	return b.String()
+}
+
 func (t *Tally) stops() string {
 	reasons := slices.SortedFunc(maps.Keys(t.Stops), func(a, b string) int {
 		if t.Stops[a] != t.Stops[b] {

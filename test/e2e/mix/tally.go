@@ -49,6 +49,11 @@ type Tally struct {
 	Stops    map[string]int // of incomplete stacks
 	// Named are user frames with a name, Lined those with a source line, of the frames in files with debug information.
 	Named, Lined Ratio
+	// LanguageNamed are frames of a language runtime's with a name, LanguageLined those with a source line. Frames in code made at run
+	// time are such, whatever they were taken for.
+	LanguageNamed, LanguageLined Ratio
+	// NoLine are frames of these that have no line, by what they are called.
+	NoLine map[string]int
 	// Broken are the incomplete stacks, as text, by their number.
 	Broken [Made + 1]map[string]int
 	// New are the stacks of the program's first run, until whose tables were made; those that are complete.
@@ -66,7 +71,7 @@ func (t *Tally) All() (all Ratio) {
 
 // Count counts a program's samples.
 func Count(name string, samples analysis.Samples, files Files) *Tally {
-	t := &Tally{Name: name, Stops: map[string]int{}}
+	t := &Tally{Name: name, Stops: map[string]int{}, NoLine: map[string]int{}}
 	for i := range t.Broken {
 		t.Broken[i] = map[string]int{}
 	}
@@ -80,8 +85,17 @@ func (t *Tally) add(s analysis.Sample, files Files) {
 	t.Samples += s.Count
 	worst := Described
 	for _, f := range s.User() {
-		worst = max(worst, files.Where(f.Mapping, f.Address))
+		where := files.Where(f.Mapping, f.Address)
+		worst = max(worst, where)
 		t.Named.add(s.Count, len(f.Lines) > 0)
+		if f.Type != "native" || where == Made {
+			lined := len(f.Lines) > 0 && f.Lines[0].Line > 0
+			t.LanguageNamed.add(s.Count, len(f.Lines) > 0)
+			t.LanguageLined.add(s.Count, lined)
+			if !lined {
+				t.NoLine[strings.TrimSpace(f.Type+" "+f.Mapping+" "+f.Name())] += s.Count
+			}
+		}
 		if files.Debug(f.Mapping) {
 			t.Lined.add(s.Count, len(f.Lines) > 0 && f.Lines[0].Line > 0)
 		}
@@ -119,10 +133,16 @@ func ends(s analysis.Sample, files Files) string {
 
 // Worst returns the most frequent incomplete stacks through one kind of code.
 func (t *Tally) Worst(kind Where, n int) (lines []string) {
-	broken := t.Broken[kind]
-	stacks := slices.SortedFunc(maps.Keys(broken), func(a, b string) int { return broken[b] - broken[a] })
-	for _, s := range stacks[:min(n, len(stacks))] {
-		lines = append(lines, fmt.Sprintf("%d x %s", broken[s], s))
+	return most(t.Broken[kind], n)
+}
+
+// WithoutLine returns the most frequent frames of the language without a line.
+func (t *Tally) WithoutLine(n int) (lines []string) { return most(t.NoLine, n) }
+
+func most(counts map[string]int, n int) (lines []string) {
+	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
+	for _, s := range texts[:min(n, len(texts))] {
+		lines = append(lines, fmt.Sprintf("%d x %s", counts[s], s))
 	}
 	return lines
 }
@@ -137,7 +157,10 @@ func (t *Tally) Merge(o *Tally) {
 	for k, n := range o.Stops {
 		t.Stops[k] += n
 	}
-	for _, pair := range [][2]*Ratio{{&t.Named, &o.Named}, {&t.Lined, &o.Lined}, {&t.New, &o.New}} {
+	for _, pair := range [][2]*Ratio{
+		{&t.Named, &o.Named}, {&t.Lined, &o.Lined}, {&t.New, &o.New},
+		{&t.LanguageNamed, &o.LanguageNamed}, {&t.LanguageLined, &o.LanguageLined},
+	} {
 		pair[0].All += pair[1].All
 		pair[0].Of += pair[1].Of
 	}
