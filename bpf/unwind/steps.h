@@ -235,12 +235,12 @@ INLINE int cfa_step(struct walk *w, const struct rule *r)
 	set_reg(w, REG_SP, cfa);
 	w->pc = strip_pac(ra);
 	w->flags = FRAME_RETURN;
-#if defined(__TARGET_ARCH_arm64)
 	if (r->cfa == CFA_REG && r->offset2 == CFA_NOTE_INTERRUPTED) {
+#if defined(__TARGET_ARCH_arm64)
 		set_reg_lazy(w, REG_LR, cfa - 16);
+#endif
 		w->flags = 0;
 	}
-#endif
 	return STEP_FRAME;
 }
 

@@ -37,10 +37,10 @@ const (
 	CFANoteNone CFANote = iota
 	// CFANoteOtherStack: the CFA is on another stack than the stack pointer, so that neither needs to be above the other.
 	CFANoteOtherStack
-	// CFANoteInterrupted, on arm64: code that Go's signal handler made the interrupted code call (runtime.asyncPreempt). The
-	// handler pushed the link register, at CFA-16 now, and put the address of the instruction that was to be next into it:
-	// the caller's pc is exact, and a leaf's return address is not lost (runtime/signal_arm64.go, sigctxt.pushCall; Go 1.18
-	// to 1.27).
+	// CFANoteInterrupted: code that Go's signal handler made the interrupted code call (runtime.asyncPreempt). It returns to the
+	// instruction that was to be next: the caller's pc is exact. On arm64 the handler pushed the link register, at CFA-16 now, and
+	// put that address into it: a leaf's return address is not lost (runtime/signal_{amd64,arm64}.go, sigctxt.pushCall; Go 1.14 to
+	// 1.27).
 	CFANoteInterrupted
 )
 

@@ -21,16 +21,18 @@ func (t *Table) assembly(rows []row, fn *function, spans []span) []row {
 	size := min(fn.end-fn.entry, maxCode)
 	code := t.mem.bytes(t.text+unwind.FileAddr(fn.entry), int(size))
 	var a asmFunc
+	preempt := name == "runtime.asyncPreempt"
 	if t.arch == unwind.ArchAMD64 {
 		a = amd64Func(code, spans)
+		a.byHandler = preempt
 		if name == "crosscall2" { // C called it
 			a.findSave(code, spans, unwind.AMD64RBX, 3)
 		}
 	} else {
 		a = arm64Func(code, spans)
-		if name == "runtime.asyncPreempt" { // stores the link register below the stack pointer, then lowers it
+		if preempt { // stores the link register below the stack pointer, then lowers it
 			first, ok := firstFrame(spans)
-			a = asmFunc{arch: t.arch, framed: ok, frame: first.delta, injected: 16}
+			a = asmFunc{arch: t.arch, framed: ok, frame: first.delta, byHandler: true, injected: 16}
 		}
 	}
 	for i, s := range spans {
@@ -57,8 +59,9 @@ type asmFunc struct {
 	// linked: it calls nothing, so that the link register keeps the return address though the prologue saves that too
 	// (arm64). internal/chacha8rand.block of Go 1.22 to 1.26 stores its counter over what was saved.
 	linked bool
-	// injected: bytes that a signal handler put on the stack before it made the interrupted code call this function
-	// (arm64: where the link register went; see unwind.CFANoteInterrupted).
+	// byHandler: a signal handler made the interrupted code call this function, see unwind.CFANoteInterrupted.
+	byHandler bool
+	// injected: bytes that it put on the stack before that (arm64: where the link register went).
 	injected int32
 }
 
@@ -99,6 +102,7 @@ func (a *asmFunc) rule(at uint64, delta int32) unwind.Rule {
 	r := unwind.Rule{
 		CFA: unwind.CFAReg, Reg: unwind.AMD64RSP, Offset: delta + 8, RAOffset: -1, BX: unwind.SaveUndefined,
 	}
+	r = a.interrupted(r)
 	if a.framed && delta > 0 {
 		r.FP, r.FPOffset = unwind.SaveAtCFA, -2
 	}
@@ -137,7 +141,7 @@ func (a *asmFunc) ruleARM64(at uint64, delta int32) unwind.Rule {
 
 // interrupted marks a rule of a function that interrupted code was made to call.
 func (a *asmFunc) interrupted(r unwind.Rule) unwind.Rule {
-	if a.injected > 0 && r.CFA == unwind.CFAReg {
+	if a.byHandler && r.CFA == unwind.CFAReg {
 		r.Offset2 = int16(unwind.CFANoteInterrupted)
 	}
 	return r

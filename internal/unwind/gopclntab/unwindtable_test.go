@@ -76,7 +76,7 @@ func TestSwitches(t *testing.T) {
 				}
 			}
 			for _, r := range rowsOf(t, tab, u, "runtime.asyncPreempt") {
-				if arch == "arm64" && r.CFA == reg && r.Offset2 != int16(unwind.CFANoteInterrupted) {
+				if r.CFA == reg && r.Offset2 != int16(unwind.CFANoteInterrupted) {
 					t.Errorf("runtime.asyncPreempt: %v is a plain call", r)
 				}
 			}

@@ -206,6 +206,20 @@ func TestGoCgocall(t *testing.T) {
 	}
 }
 
+// TestInterruptedAMD64: the instruction that is to be next is behind a return, which belongs to where the frame is gone already.
+func TestInterruptedAMD64(t *testing.T) {
+	h := startHosts(t, unwind.ArchAMD64)
+	const sp = unwind.AMD64RSP
+	rule := func(offset int32, note unwind.CFANote) unwind.Rule {
+		return unwind.Rule{CFA: unwind.CFAReg, Reg: sp, Offset: offset, Offset2: int16(note), RAOffset: -1}
+	}
+	w := newWorld(unwind.ArchAMD64, rule(24, unwind.CFANoteInterrupted), rule(8, 0), rule(32, 0), rootRule)
+	w.Registers.Reg[sp] = stackAt
+	w.word(stackAt+16, codeAt+32) // the first instruction of what has the third rule
+	w.word(stackAt+24+24, at(3))
+	w.walk(t, h, "behind a return", unwind.StopRoot, codeAt, codeAt+32, at(3))
+}
+
 // TestInterrupted: a leaf and a function with a frame that arm64's runtime.asyncPreempt was pushed upon.
 func TestInterrupted(t *testing.T) {
 	h := startHosts(t, unwind.ArchARM64)

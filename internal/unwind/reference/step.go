@@ -52,9 +52,12 @@ func (w *Walker) byRule(r unwind.Rule) (next frame, stop unwind.StopReason, ok b
 	w.restore(&next, w.fp(), r.FP, r.FPOffset, cfa)
 	if w.arch == unwind.ArchAMD64 {
 		w.restore(&next, unwind.AMD64RBX, r.BX, r.BXOffset, cfa)
-	} else if r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteInterrupted {
+	}
+	if r.CFA == unwind.CFAReg && unwind.CFANote(r.Offset2) == unwind.CFANoteInterrupted {
 		next.flags, next.exact = 0, true
-		w.restore(&next, unwind.ARM64LR, unwind.SaveAtCFA, -2, cfa)
+		if w.arch == unwind.ArchARM64 {
+			w.restore(&next, unwind.ARM64LR, unwind.SaveAtCFA, -2, cfa)
+		}
 	}
 	return next, 0, true
 }

@@ -13,7 +13,7 @@ import (
 const (
 	completeApplication = 0.99
 	namedApplication    = 0.99
-	linedApplication    = 0.97 // V8's builtins and stubs, HotSpot's stubs and native methods have no lines
+	linedApplication    = 0.95 // V8's builtins and stubs, HotSpot's stubs and native methods have no lines
 )
 
 // TestApplications profiles servers under load and tools in Python, JavaScript and Java, and writes a table of what came of their frames.
