@@ -12,7 +12,13 @@
 
 #define HOTSPOT_NEAR 4096     /* from the stack pointer to a stub's frame pointer */
 #define HOTSPOT_STUB_SLOTS 24 /* words on the stack that stubs are searched */
+#define HOTSPOT_STUB_PUSHED 5 /* of these in stubs that leave the frame pointer alone */
+/* The first eight bytes of names. */
 #define HOTSPOT_NAMED_STUBS 0x74756f5262757453ull /* "StubRout" */
+#define HOTSPOT_NAMED_FLUSH 0x63695f6873756c66ull /* flush_icache_stub */
+#define HOTSPOT_NAMED_CHECK 0x6275735f776f6c73ull /* slow_subtype_check Runtime1 stub */
+#define HOTSPOT_NAMED_C1 0x69746e7552203143ull    /* C1 Runtime slow_subtype_check_blob, JDK 25 */
+#define HOTSPOT_CHECK_ARGUMENTS 16
 
 /* A place where the return address may be, what its caller's frame pointer and stack pointer are
  * then. */
@@ -40,6 +46,18 @@ INLINE void hotspot_text(struct hotspot_walk *y, __u64 pc)
 	__builtin_memset(y->text, 0, 8 * HOTSPOT_CODE_BEFORE);
 	if (read_user(&y->text[HOTSPOT_CODE_BEFORE], 16, pc))
 		y->text[HOTSPOT_CODE_BEFORE] = 0;
+}
+
+/*
+ * What C1's code has pushed for a stub without a frame, in bytes: its two arguments for
+ * slow_subtype_check, which stay there (src/hotspot/cpu/{x86,aarch64}/c1_LIRAssembler_*.cpp,
+ * c1_Runtime1_*.cpp).
+ */
+INLINE __u32 hotspot_arguments(const struct hotspot_walk *y)
+{
+	return y->kind == HOTSPOT_NAMED_CHECK || y->kind == HOTSPOT_NAMED_C1
+		   ? HOTSPOT_CHECK_ARGUMENTS
+		   : 0;
 }
 
 #if defined(__TARGET_ARCH_x86)
@@ -120,8 +138,11 @@ INLINE void hotspot_frame_slots(struct scratch *s)
 	hotspot_slot(y, sp, 0, sp + 8);
 }
 
-/* Stubs: most of StubRoutines' begin with push %rbp; mov %rsp, %rbp, others and adapters push what
- * they need. */
+/*
+ * Stubs: most of StubRoutines' begin with push %rbp; mov %rsp, %rbp. Others and adapters push what
+ * they need, slow_subtype_check four registers: the frame pointer there may be that of a caller
+ * further out.
+ */
 INLINE void hotspot_stub_slots(struct scratch *s)
 {
 	struct hotspot_walk *y = &s->hotspot;
@@ -130,7 +151,8 @@ INLINE void hotspot_stub_slots(struct scratch *s)
 	    !get_reg(&s->walk, REG_FP, &fp) && !(fp & 7) && fp >= sp && fp - sp < HOTSPOT_NEAR;
 
 	if (y->kind != HOTSPOT_NAMED_STUBS)
-		hotspot_slot(y, sp, 0, sp + 8);
+		for (int i = 0; i < HOTSPOT_STUB_PUSHED; i++)
+			hotspot_slot(y, sp + 8 * i, 0, sp + 8 * i + 8 + hotspot_arguments(y));
 	if (by_fp)
 		hotspot_slot(y, fp + 8, fp, fp + 16);
 	for (int i = 0; i < HOTSPOT_STUB_SLOTS; i++)
@@ -216,8 +238,11 @@ INLINE void hotspot_stub_slots(struct scratch *s)
 {
 	struct hotspot_walk *y = &s->hotspot;
 	__u64 fp, sp = s->walk.regs[REG_SP];
+	__u32 arguments = hotspot_arguments(y);
 
-	hotspot_slot(y, 0, 0, sp);
+	if (arguments && y->offset >= 4 && !HOTSPOT_RET(HOTSPOT_CODE(y, 0)))
+		arguments += 32; /* stp x0, x2, [sp, #-32]!; stp x4, x5, [sp, #16] */
+	hotspot_slot(y, 0, 0, sp + arguments);
 	if (!get_reg(&s->walk, REG_FP, &fp) && !(fp & 7) && fp >= sp && fp - sp < HOTSPOT_NEAR)
 		hotspot_slot(y, fp + 8, fp, fp + 16);
 }
@@ -289,6 +314,15 @@ INLINE int hotspot_leave_leaf(struct scratch *s, const struct hotspot_proc *p)
 	forget();
 	y->found = 0;
 	if (y->frame_size <= 0) {
+#if defined(__TARGET_ARCH_x86)
+		/* C++ has called it, and it pushes nothing (icache_x86.cpp) */
+		if (y->kind == HOTSPOT_NAMED_FLUSH) {
+			if (read_user(&ra, sizeof(ra), w->regs[REG_SP]))
+				return 0;
+			hotspot_to(w, ra, 0, w->regs[REG_SP] + 8);
+			return 1;
+		}
+#endif
 		hotspot_stub_slots(s);
 		return hotspot_try_slots(s, p);
 	}

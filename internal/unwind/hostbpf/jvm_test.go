@@ -393,7 +393,7 @@ func TestJavaStubs(t *testing.T) {
 		for name, tt := range map[string]struct {
 			block, slot int
 			byFP        bool
-		}{"a table's stub": {vtableBlob, 0, false}, "a stub that pushed": {stubBlob, 3, false}, "one with a frame pointer": {stubBlob, 5, true}} {
+		}{"a table's stub": {vtableBlob, 0, false}, "one that pushed": {vtableBlob, 4, false}, "a stub that pushed": {stubBlob, 3, false}, "one with a frame pointer": {stubBlob, 5, true}} {
 			j := fresh()
 			j.Registers.PC = unwind.Addr(j.code(tt.block, 0x40))
 			ra := j.calls(outerBlob, 0x60)
@@ -404,6 +404,11 @@ func TestJavaStubs(t *testing.T) {
 				j.push(tt.slot, ra)
 			}
 			j.Registers.Reg[j.fp()] = 4711
+			if tt.block == vtableBlob { // that of a frame further out
+				j.Registers.Reg[j.fp()] = stackWord(20)
+				j.push(20, j.bottom(60))
+				j.push(21, j.calls(innerBlob, 0x70))
+			}
 			if tt.byFP {
 				j.push(0, j.calls(innerBlob, 0x70)) // it would be the caller of a stub without a frame
 				if j.Arch == unwind.ArchARM64 {
@@ -416,6 +421,47 @@ func TestJavaStubs(t *testing.T) {
 			j.push(tt.slot+1+3, callReturn)
 			j.take(t, h, name, unwind.StopRoot, j.stub(tt.block, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
 		}
+	})
+}
+
+// TestSubtypeCheckStub falls into C1's check of a subtype: its caller has pushed two arguments.
+func TestSubtypeCheckStub(t *testing.T) {
+	const r = unwind.FrameReturn
+	eachJVM(t, func(t *testing.T, h hosts, fresh func() *jvm) {
+		for _, name := range []string{"slow_subtype_check Runtime1 stub", "C1 Runtime slow_subtype_check_blob"} {
+			for offset, pushed := range map[uint64]int{0: 0, 0x40: 4} {
+				j := fresh()
+				j.blob(vtableBlob, name, 0x800, 0, -1)
+				j.Registers.PC = unwind.Addr(j.code(vtableBlob, offset))
+				j.Registers.Reg[j.fp()] = 4711
+				word, ra := pushed, j.calls(outerBlob, 0x60)
+				if j.Arch == unwind.ArchARM64 {
+					j.Registers.Reg[unwind.ARM64LR] = ra
+				} else {
+					j.push(word, ra)
+					word++
+				}
+				j.push(word+2+2, j.bottom(60)) // behind two arguments, a frame of four words
+				j.push(word+2+3, callReturn)
+				j.take(t, h, name, unwind.StopRoot, j.stub(vtableBlob, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
+			}
+		}
+	})
+}
+
+// TestFlushStub falls into the stub that C++ calls.
+func TestFlushStub(t *testing.T) {
+	eachJVM(t, func(t *testing.T, h hosts, fresh func() *jvm) {
+		j := fresh()
+		if j.Arch != unwind.ArchAMD64 {
+			return
+		}
+		j.blob(vtableBlob, "flush_icache_stub", 0x800, 0, -1)
+		j.Registers.PC = unwind.Addr(j.code(vtableBlob, 0x10))
+		j.push(0, at(0))                    // a native function with a frame of 16 bytes
+		j.push(2, at(1))                    // its caller: the root
+		j.push(3, j.calls(outerBlob, 0x60)) // nothing to do with it
+		j.take(t, h, "flush_icache_stub", unwind.StopRoot, j.stub(vtableBlob, 0), native(0, 1), native(1, 2))
 	})
 }
 
