@@ -10,14 +10,15 @@
 #include "call.h"
 #include "hotspot_blob.h"
 
-#define HOTSPOT_NEAR 4096     /* from the stack pointer to a stub's frame pointer */
-#define HOTSPOT_STUB_SLOTS 24 /* words on the stack that stubs are searched */
-#define HOTSPOT_STUB_PUSHED 5 /* of these in stubs that leave the frame pointer alone */
+#define HOTSPOT_NEAR 4096      /* from the stack pointer to a stub's frame pointer */
+#define HOTSPOT_STUB_SLOTS 24  /* words on the stack that stubs are searched */
+#define HOTSPOT_CHECK_SLOTS 12 /* of these in C1's check of a subtype */
 /* The first eight bytes of names. */
 #define HOTSPOT_NAMED_STUBS 0x74756f5262757453ull /* "StubRout" */
 #define HOTSPOT_NAMED_FLUSH 0x63695f6873756c66ull /* flush_icache_stub */
 #define HOTSPOT_NAMED_CHECK 0x6275735f776f6c73ull /* slow_subtype_check Runtime1 stub */
 #define HOTSPOT_NAMED_C1 0x69746e7552203143ull    /* C1 Runtime slow_subtype_check_blob, JDK 25 */
+#define HOTSPOT_NAMED_C1_CHECK 0x5f776f6c7320656dull /* the second eight of that */
 #define HOTSPOT_CHECK_ARGUMENTS 16
 
 /* A place where the return address may be, what its caller's frame pointer and stack pointer are
@@ -49,15 +50,18 @@ INLINE void hotspot_text(struct hotspot_walk *y, __u64 pc)
 }
 
 /*
- * What C1's code has pushed for a stub without a frame, in bytes: its two arguments for
- * slow_subtype_check, which stay there (src/hotspot/cpu/{x86,aarch64}/c1_LIRAssembler_*.cpp,
- * c1_Runtime1_*.cpp).
+ * Whether this is the stub slow_subtype_check of C1's, which has no frame: its caller has pushed
+ * two arguments, which stay there. It pushes some registers, and more where it looks into a table
+ * of supertypes (src/hotspot/cpu/{x86,aarch64}/c1_LIRAssembler_*.cpp, c1_Runtime1_*.cpp,
+ * macroAssembler_*.cpp: check_klass_subtype_slow_path; JDK 8 to 25).
  */
-INLINE __u32 hotspot_arguments(const struct hotspot_walk *y)
+INLINE int hotspot_is_check(const struct hotspot_walk *y)
 {
-	return y->kind == HOTSPOT_NAMED_CHECK || y->kind == HOTSPOT_NAMED_C1
-		   ? HOTSPOT_CHECK_ARGUMENTS
-		   : 0;
+	__u64 second;
+
+	return y->kind == HOTSPOT_NAMED_CHECK ||
+	       (y->kind == HOTSPOT_NAMED_C1 && !read_user(&second, sizeof(second), y->name + 8) &&
+		second == HOTSPOT_NAMED_C1_CHECK);
 }
 
 #if defined(__TARGET_ARCH_x86)
@@ -138,11 +142,8 @@ INLINE void hotspot_frame_slots(struct scratch *s)
 	hotspot_slot(y, sp, 0, sp + 8);
 }
 
-/*
- * Stubs: most of StubRoutines' begin with push %rbp; mov %rsp, %rbp. Others and adapters push what
- * they need, slow_subtype_check four registers: the frame pointer there may be that of a caller
- * further out.
- */
+/* Stubs: most of StubRoutines' begin with push %rbp; mov %rsp, %rbp, others and adapters push what
+ * they need. */
 INLINE void hotspot_stub_slots(struct scratch *s)
 {
 	struct hotspot_walk *y = &s->hotspot;
@@ -150,9 +151,13 @@ INLINE void hotspot_stub_slots(struct scratch *s)
 	int by_fp =
 	    !get_reg(&s->walk, REG_FP, &fp) && !(fp & 7) && fp >= sp && fp - sp < HOTSPOT_NEAR;
 
+	if (hotspot_is_check(y)) { /* the frame pointer is that of a frame further out */
+		for (int i = 0; i < HOTSPOT_CHECK_SLOTS; i++)
+			hotspot_slot(y, sp + 8 * i, 0, sp + 8 * i + 8 + HOTSPOT_CHECK_ARGUMENTS);
+		return;
+	}
 	if (y->kind != HOTSPOT_NAMED_STUBS)
-		for (int i = 0; i < HOTSPOT_STUB_PUSHED; i++)
-			hotspot_slot(y, sp + 8 * i, 0, sp + 8 * i + 8 + hotspot_arguments(y));
+		hotspot_slot(y, sp, 0, sp + 8);
 	if (by_fp)
 		hotspot_slot(y, fp + 8, fp, fp + 16);
 	for (int i = 0; i < HOTSPOT_STUB_SLOTS; i++)
@@ -238,10 +243,13 @@ INLINE void hotspot_stub_slots(struct scratch *s)
 {
 	struct hotspot_walk *y = &s->hotspot;
 	__u64 fp, sp = s->walk.regs[REG_SP];
-	__u32 arguments = hotspot_arguments(y);
+	__u32 arguments = 0;
 
-	if (arguments && y->offset >= 4 && !HOTSPOT_RET(HOTSPOT_CODE(y, 0)))
-		arguments += 32; /* stp x0, x2, [sp, #-32]!; stp x4, x5, [sp, #16] */
+	if (hotspot_is_check(y)) {
+		arguments = HOTSPOT_CHECK_ARGUMENTS;
+		if (y->offset >= 4 && !HOTSPOT_RET(HOTSPOT_CODE(y, 0)))
+			arguments += 32; /* stp x0, x2, [sp, #-32]!; stp x4, x5, [sp, #16] */
+	}
 	hotspot_slot(y, 0, 0, sp + arguments);
 	if (!get_reg(&s->walk, REG_FP, &fp) && !(fp & 7) && fp >= sp && fp - sp < HOTSPOT_NEAR)
 		hotspot_slot(y, fp + 8, fp, fp + 16);

@@ -35,8 +35,9 @@ const (
 	// attachTries is how often in a row a look into a process may fail; that its runtime is not ready is no failure. The pause before the
 	// next try is doubled each time, up to attachPatience.
 	attachTries, attachPause, attachPatience = 12, 10 * time.Millisecond, 5 * time.Second
-	// attachSoon is how many pauses are kept to the millisecond; longer ones end with a poll.
-	attachSoon = 3
+	// attachSoon is how many pauses end when they do, within attachGrain: processes that begin together are looked at together. Longer
+	// ones end with a poll.
+	attachSoon, attachGrain = 3, 5 * time.Millisecond
 	// staleFor is how long a frame that was not there stays unnamed before it is looked for again.
 	staleFor = 5 * time.Second
 )
@@ -90,7 +91,7 @@ const (
 // managedRuntimes is all processes' language runtimes.
 type managedRuntimes struct {
 	queue, spare []*managed // with frames to name, or to be attached
-	next         time.Time  // when one that was not ready is to be tried again, before a poll would; zero: never
+	next         time.Time  // when one that could not be attached to is to be tried again, before a poll would; zero: never
 }
 
 // findRuntimes has the runtimes attached to that the process's executables hold. Of one runtime a process has one. Their frames are
@@ -188,7 +189,7 @@ func (e *Engine) startManagedJobs(now time.Time) {
 		case e.rests(m, now) || !e.said.some(m, now):
 			e.managed.enqueue(m) // also what does not run now
 			if m.instance == nil && m.tries <= attachSoon && now.Before(m.after) && (e.managed.next.IsZero() || m.after.Before(e.managed.next)) {
-				e.managed.next = m.after
+				e.managed.next = m.after.Truncate(attachGrain).Add(attachGrain)
 			}
 		default:
 			e.startManagedJob(m)

@@ -42,6 +42,7 @@ type stack struct {
 
 	mappings []process.MappedFile // the process's when the sample was taken; nil if they were not known
 	version  uint64               // of these
+	asMemory []place              // what BPF guessed its way through as memory: that goes before mappings
 
 	since time.Time // when it began to wait
 	late  bool      // it waits no more for files that are only looked at again

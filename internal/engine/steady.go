@@ -16,6 +16,12 @@ type snapshot struct {
 	sure     uint64 // and surely did from then on
 }
 
+// place is a mapping, and the list that it is of.
+type place struct {
+	mapping *process.MappedFile
+	list    []process.MappedFile
+}
+
 // unsteady is a range of a process's memory where one file took another one's place.
 type unsteady struct {
 	start, end unwind.Addr
@@ -47,6 +53,11 @@ func (k *stack) find(a unwind.Addr) (*process.MappedFile, bool) {
 
 // findIn is find, and returns the list that the mapping is of.
 func (k *stack) findIn(a unwind.Addr) (m *process.MappedFile, list []process.MappedFile, ok bool) {
+	for _, p := range k.asMemory {
+		if p.mapping.Start <= a && a < p.mapping.End {
+			return p.mapping, p.list, true
+		}
+	}
 	if k.mappings != nil && k.version != k.state.p.Version {
 		if m, ok := process.FindMapping(k.mappings, a); ok {
 			return m, k.mappings, true
@@ -59,13 +70,13 @@ func (k *stack) findIn(a unwind.Addr) (m *process.MappedFile, list []process.Map
 
 // checkWalk looks at a walk that BPF made with mappings that were not those at the time of the sample: behind the first frame in
 // a place that held something else by then, it went by the rules of another file. It ends there, and says so. What it guessed its way
-// through as memory, because it had not been told yet that the memory is a file's text, stays memory: a guess may leave a call out.
+// through as memory, because it had not been told yet that the memory is a file's text, stays memory in this stack: a guess may leave a
+// call out.
 func (e *Engine) checkWalk(k *stack) {
 	if len(k.user) == 0 || k.mappings == nil {
 		return
 	}
 	stale, n := (*process.MappedFile)(nil), len(k.user)
-	var memory snapshot
 	for _, told := range k.state.walkedBy(k.time) {
 		if told.version == k.version {
 			continue
@@ -87,7 +98,7 @@ func (e *Engine) checkWalk(k *stack) {
 				break
 			}
 			if k.guessedBehind(i) {
-				memory = told
+				k.asMemory = append(k.asMemory, place{was, told.mappings})
 			}
 		}
 	}
@@ -95,9 +106,6 @@ func (e *Engine) checkWalk(k *stack) {
 		k.state.addUnsteady(stale, e.ticks)
 		e.markDirty(k.state)
 		k.user, k.stop, k.line, k.resumable = k.user[:n], unwind.StopStale, 0, false
-	}
-	if memory.mappings != nil {
-		k.mappings, k.version = memory.mappings, memory.version
 	}
 }
 

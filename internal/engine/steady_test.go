@@ -174,13 +174,11 @@ func TestMemoryThatHoldsCode(t *testing.T) {
 	}
 }
 
-// TestWalkedAsMemory: what BPF guessed its way through before it was told that memory holds a file's code is shown as memory, what it
-// did not, or left to user space, as the file.
-func TestWalkedAsMemory(t *testing.T) {
-	const other, otherFile = 0x401010, 0x401000
-	s := newSwapped()
-	s.maps(20, otherFile, 0)
-	s.tell(30)
+const otherAt, other = 0x401000, 0x401010
+
+// holdsCode has the memory at otherAt found to hold the program's own text.
+func (s *swapped) holdsCode(t *testing.T) {
+	t.Helper()
 	p := s.st.p
 	text, _ := p.Find(own)
 	memory, _ := p.Find(other)
@@ -188,6 +186,15 @@ func TestWalkedAsMemory(t *testing.T) {
 	if !s.table.HoldsCode(p, &m, file, 0x1000) {
 		t.Fatal("it was not taken")
 	}
+}
+
+// TestWalkedAsMemory: what BPF guessed its way through before it was told that memory holds a file's code is shown as memory, what it
+// did not, or left to user space, as the file.
+func TestWalkedAsMemory(t *testing.T) {
+	s := newSwapped()
+	s.maps(20, otherAt, 0)
+	s.tell(30)
+	s.holdsCode(t)
 	walk := func(time uint64, resumable bool, frames ...unwind.RawFrame) bool {
 		k := &stack{state: s.st, time: time, stop: unwind.StopRoot, resumable: resumable, user: frames}
 		k.remember()
@@ -220,5 +227,24 @@ func TestWalkedAsMemory(t *testing.T) {
 	}
 	if walk(60, false, unwind.RawFrame{A: other}, guessed) {
 		t.Error("BPF knew of it, shown as memory")
+	}
+}
+
+// TestWalkedAsMemoryAndStale: behind such memory comes a place that another file took by then: that one is shown, and ends the stack.
+func TestWalkedAsMemoryAndStale(t *testing.T) {
+	s := newSwapped()
+	s.maps(20, otherAt, 0)
+	s.maps(21, shared&^0xfff, 2)
+	s.tell(30)
+	s.holdsCode(t)
+	s.maps(35, shared&^0xfff, 3)
+	k := &stack{state: s.st, time: 40, stop: unwind.StopRoot, user: []unwind.RawFrame{{A: other}, {A: own, Flags: unwind.FrameGuessed}, {A: shared}, {A: own}}}
+	k.remember()
+	s.checkWalk(k)
+	if m, ok := k.find(shared); !ok || m.File == nil || m.File.ID.Inode != 3 || k.stop != unwind.StopStale || len(k.user) != 3 {
+		t.Errorf("%v after %d frames, in %+v", k.stop, len(k.user), m)
+	}
+	if m, ok := k.find(other); !ok || m.File != nil {
+		t.Errorf("what was guessed through is %+v", m)
 	}
 }

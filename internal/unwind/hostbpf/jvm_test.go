@@ -393,7 +393,7 @@ func TestJavaStubs(t *testing.T) {
 		for name, tt := range map[string]struct {
 			block, slot int
 			byFP        bool
-		}{"a table's stub": {vtableBlob, 0, false}, "one that pushed": {vtableBlob, 4, false}, "a stub that pushed": {stubBlob, 3, false}, "one with a frame pointer": {stubBlob, 5, true}} {
+		}{"a table's stub": {vtableBlob, 0, false}, "a stub that pushed": {stubBlob, 3, false}, "one with a frame pointer": {stubBlob, 5, true}} {
 			j := fresh()
 			j.Registers.PC = unwind.Addr(j.code(tt.block, 0x40))
 			ra := j.calls(outerBlob, 0x60)
@@ -404,11 +404,6 @@ func TestJavaStubs(t *testing.T) {
 				j.push(tt.slot, ra)
 			}
 			j.Registers.Reg[j.fp()] = 4711
-			if tt.block == vtableBlob { // that of a frame further out
-				j.Registers.Reg[j.fp()] = stackWord(20)
-				j.push(20, j.bottom(60))
-				j.push(21, j.calls(innerBlob, 0x70))
-			}
 			if tt.byFP {
 				j.push(0, j.calls(innerBlob, 0x70)) // it would be the caller of a stub without a frame
 				if j.Arch == unwind.ArchARM64 {
@@ -429,11 +424,16 @@ func TestSubtypeCheckStub(t *testing.T) {
 	const r = unwind.FrameReturn
 	eachJVM(t, func(t *testing.T, h hosts, fresh func() *jvm) {
 		for _, name := range []string{"slow_subtype_check Runtime1 stub", "C1 Runtime slow_subtype_check_blob"} {
-			for offset, pushed := range map[uint64]int{0: 0, 0x40: 4} {
+			for offset, pushed := range map[uint64]int{0: 0, 0x40: 4, 0x80: 8} {
 				j := fresh()
 				j.blob(vtableBlob, name, 0x800, 0, -1)
 				j.Registers.PC = unwind.Addr(j.code(vtableBlob, offset))
-				j.Registers.Reg[j.fp()] = 4711
+				j.Registers.Reg[j.fp()] = stackWord(40) // that of a frame further out
+				j.push(40, j.bottom(60))
+				j.push(41, j.calls(innerBlob, 0x70))
+				if j.Arch == unwind.ArchARM64 {
+					pushed = min(pushed, 4)
+				}
 				word, ra := pushed, j.calls(outerBlob, 0x60)
 				if j.Arch == unwind.ArchARM64 {
 					j.Registers.Reg[unwind.ARM64LR] = ra
@@ -446,6 +446,27 @@ func TestSubtypeCheckStub(t *testing.T) {
 				j.take(t, h, name, unwind.StopRoot, j.stub(vtableBlob, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
 			}
 		}
+	})
+}
+
+// TestOtherC1Stub: no other stub of C1's without a frame has been pushed arguments for.
+func TestOtherC1Stub(t *testing.T) {
+	const r = unwind.FrameReturn
+	eachJVM(t, func(t *testing.T, h hosts, fresh func() *jvm) {
+		j := fresh()
+		j.blob(vtableBlob, "C1 Runtime is_instance_of_blob", 0x800, 0, -1)
+		j.Registers.PC = unwind.Addr(j.code(vtableBlob, 0x40))
+		j.Registers.Reg[j.fp()] = 4711
+		word, ra := 0, j.calls(outerBlob, 0x60)
+		if j.Arch == unwind.ArchARM64 {
+			j.Registers.Reg[unwind.ARM64LR] = ra
+		} else {
+			j.push(word, ra)
+			word++
+		}
+		j.push(word+2, j.bottom(60))
+		j.push(word+3, callReturn)
+		j.take(t, h, "a stub", unwind.StopRoot, j.stub(vtableBlob, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
 	})
 }
 

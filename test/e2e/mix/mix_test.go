@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	programsFlag = flag.String("programs", "", "run only these programs of the mix, separated by commas")
+	programsFlag = flag.String("programs", "", "run only these programs, separated by commas")
 	spanFlag     = flag.Duration("span", 5*time.Second, "how long a program of the mix runs")
 )
 
@@ -91,19 +91,19 @@ func needFull(t *testing.T) {
 	}
 }
 
-// chosen are those of all programs that the flag names; without, the default.
-func chosen(t *testing.T, all, byDefault []Program) []Program {
+// chosen are those of all programs that the flag names; without, the default. Other tests know other programs.
+func chosen(t *testing.T, all, byDefault []Program) (some []Program) {
 	t.Helper()
 	if *programsFlag == "" {
 		return byDefault
 	}
-	var some []Program
 	for _, name := range strings.Split(*programsFlag, ",") {
-		i := slices.IndexFunc(all, func(p Program) bool { return p.Name == name })
-		if i < 0 {
+		named := func(p Program) bool { return p.Name == name }
+		if i := slices.IndexFunc(all, named); i >= 0 {
+			some = append(some, all[i])
+		} else if !slices.ContainsFunc(slices.Concat(Programs(), applications()), named) {
 			t.Fatalf("there is no program %q", name)
 		}
-		some = append(some, all[i])
 	}
 	return some
 }
@@ -146,6 +146,14 @@ const firstSpan = time.Second
 // measure profiles one program and counts its samples, those of its first run apart.
 func measure(t *testing.T, p Program, dir string, files Files) (first, tally *Tally) {
 	t.Helper()
+	early, late := sample(t, p, dir, *spanFlag, nil)
+	return Count(p.Name, early, files), Count(p.Name, late, files)
+}
+
+// sample profiles one program for about span, and calls after when it has ended, if that is not nil. The samples of a first, short run
+// are apart.
+func sample(t *testing.T, p Program, dir string, span time.Duration, after func(*Work)) (first, samples analysis.Samples) {
+	t.Helper()
 	ctx := t.Context()
 	work, err := Prepare(ctx, p, dir)
 	if err != nil {
@@ -167,7 +175,7 @@ func measure(t *testing.T, p Program, dir string, files Files) (first, tally *Ta
 	time.Sleep(100 * time.Millisecond) // the kernel tells when processes began by ticks
 	second := time.Now()
 	if runErr == nil {
-		runErr = work.Run(ctx, *spanFlag)
+		runErr = work.Run(ctx, span)
 	}
 	r, err := s.Stop()
 	if err := errors.Join(runErr, err); err != nil {
@@ -180,9 +188,12 @@ func measure(t *testing.T, p Program, dir string, files Files) (first, tally *Ta
 		t.Errorf("a payload is not conformant: %v", problem)
 	}
 	const tick = 20 * time.Millisecond
+	if after != nil {
+		after(work)
+	}
 	own, late := r.Samples.Where(createdAfter(begin.Add(-tick))), createdAfter(second.Add(-tick))
 	early := func(s analysis.Sample) bool { return !late(s) }
-	return Count(p.Name, own.Where(early), files), Count(p.Name, own.Where(late), files)
+	return own.Where(early), own.Where(late)
 }
 
 // createdAfter lets the samples of processes through that began after a time: others of the same executables may run on this
