@@ -3,6 +3,7 @@ package kallsyms
 import (
 	"cmp"
 	"math"
+	"os"
 	"slices"
 )
 
@@ -112,18 +113,24 @@ func (b *builder) finish(extents map[string]extent) (*part, error) {
 		b.symbols.sort()
 	}
 	n := 0
-	b.each(func(symbol, uint64) { n++ })
+	b.each(func(symbol, uint64, bool) { n++ })
 	p := &part{entries: make([]entry, 0, n), names: b.names, moduleNames: b.moduleNames}
 	if len(b.moduleNames) > 0 {
 		p.modules = make([]uint16, 0, n)
 		p.sums = make([]uint64, len(b.moduleNames))
 	}
-	b.each(func(s symbol, size uint64) {
+	page := uint64(os.Getpagesize())
+	b.each(func(s symbol, size uint64, last bool) {
 		if len(b.moduleNames) > 0 {
 			p.modules = append(p.modules, s.module)
 			p.sums[s.module] = addSum(p.sums[s.module], s.addr, b.names.bytesOf(s.name))
 			if e, ok := extents[b.moduleNames[s.module]]; ok && s.addr >= e.start && s.addr < e.end {
 				size = min(size, e.end-s.addr)
+				if last {
+					// A module's size is that of all its memory since Linux 6.4, wherever that is; the next page may be that of
+					// a module that is not known yet.
+					size = min(size, page-s.addr%page)
+				}
 			}
 		}
 		p.entries = append(p.entries, entry{s.addr, uint32(size), s.name})
@@ -131,8 +138,9 @@ func (b *builder) finish(extents map[string]extent) (*part, error) {
 	return p, nil
 }
 
-// each calls f for the symbol of each address that has one, with its size as far as other symbols tell it.
-func (b *builder) each(f func(s symbol, size uint64)) {
+// each calls f for the symbol of each address that has one, with its size as far as other symbols tell it; last: that is none of its
+// module's functions.
+func (b *builder) each(f func(s symbol, size uint64, last bool)) {
 	for i := 0; i < b.symbols.n; {
 		best := *b.symbols.at(i)
 		j := i + 1
@@ -145,15 +153,15 @@ func (b *builder) each(f func(s symbol, size uint64)) {
 		if best.kind == boundary {
 			continue
 		}
-		size := uint64(maxFunction)
+		size, last := uint64(maxFunction), true
 		switch {
 		case j == b.symbols.n:
 			size = maxGap
 		case b.symbols.at(j).module != best.module:
 			size = min(maxGap, b.symbols.at(j).addr-best.addr)
 		default:
-			size = min(size, b.symbols.at(j).addr-best.addr)
+			size, last = min(size, b.symbols.at(j).addr-best.addr), b.symbols.at(j).kind == boundary
 		}
-		f(best, size)
+		f(best, size, last)
 	}
 }

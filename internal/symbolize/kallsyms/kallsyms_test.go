@@ -103,7 +103,7 @@ func TestModules(t *testing.T) {
 	for _, modules := range []string{"", moduleList} {
 		last, two := uint64(maxGap), uint64(maxGap)
 		if modules != "" {
-			two = 8192
+			two = uint64(os.Getpagesize())
 		}
 		check(t, parse(t, sample+tail, modules), []lookup{
 			{0xffffffff81000100, Symbol{Name: "local_function"}},
@@ -119,6 +119,22 @@ func TestModules(t *testing.T) {
 			{0xffffffffc0300010, Symbol{Name: "bpf_prog_6deef7357e7b4530_sd_fw_egress", Module: "bpf", Offset: 0x10}},
 			{0xffffffffc0300100, Symbol{Name: "bpf_prog_0123456789abcdef", Module: "bpf"}},
 			{0xffffffffc0300100 + last, Symbol{}},
+		})
+	}
+}
+
+// TestNextModule: a table from before a module was loaded knows nothing of what lies behind the page of the last function, though the size
+// that the kernel tells of the other module (that of its data, too) reaches there.
+func TestNextModule(t *testing.T) {
+	page := uint64(os.Getpagesize())
+	at := func(pages uint64) uint64 { return 0xffffffffc0400000 + pages*page }
+	for _, data := range []uint64{1, 8} { // where the module has its data
+		text := sample + fmt.Sprintf("%x t one_exit\t[one]\n%x d one_data\t[one]\n", at(0)+0x20, at(data))
+		modules := fmt.Sprintf("one %d 1 - Live %#x\n", 20*page, at(0))
+		check(t, parse(t, text, modules), []lookup{
+			{at(1) - 1, Symbol{Name: "one_exit", Module: "one", Offset: page - 0x21}},
+			{at(1), Symbol{}},
+			{at(2) + 0x90, Symbol{}},
 		})
 	}
 }

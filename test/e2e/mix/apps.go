@@ -73,7 +73,8 @@ wrk -t1 -c8 -d$((SPAN + 1)) "http://127.0.0.1:$PORT/items/7" >/dev/null`},
 		export function f$i<A extends string>(t: T$i<A>, k: keyof T$i<A>): number { const r = [t.a].map(x => x.length); return r.reduce((p, c) => p + c * $i, 0) + String(k).length; }
 		export class C$i<A extends string> implements T$i<A> { constructor(public a: A, public b: { [K in A]: number }) {} get(): number { return f$i(this, 'a'); } }"
 	done
-} >many.ts`, Run: `repeat node "$NODE_MODULES/typescript/lib/tsc.js" --strict --target es2020 --outDir out many.ts`},
+} >many.ts
+for i in 1 2 3; do cp many.ts many$i.ts; done`, Run: `repeat node "$NODE_MODULES/typescript/lib/tsc.js" --strict --target es2020 --outDir out many*.ts`},
 		{Name: "javac", Images: []string{"java", "javac"}, JIT: true, Setup: `mkdir src
 for i in $(seq 300); do
 	echo "import java.util.*; import java.util.function.*; import java.util.stream.*;

@@ -191,6 +191,10 @@ func judgeModules(rounds []round, samples analysis.Samples) {
 				leaves[s.Frames[0].Type+" "+s.Frames[0].Name()] += s.Count
 			}
 		}
+		// Those are the last of the modules before it: where it was loaded, they were the nearest names as long as its own were not known.
+		for _, before := range []string{"kernel algif_hash_exit", "kernel rmd160_mod_fini"} {
+			v.demand(leaves[before] == 0, "round %d: %d samples are taken for %s", i, leaves[before], before)
+		}
 		// What a name is found for matters here, not how much of its time the process hashes.
 		v.demand(float64(in) > 0.3*hashFor.Seconds()*frequency, "round %d: %d samples are in the module, of %d", i, in, all)
 		v.demand(unnamed == 0, "round %d: %d frames of the kernel have no name: %x", i, unnamed, unknown)
