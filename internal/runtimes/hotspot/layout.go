@@ -290,7 +290,8 @@ func (l *layout) findNmethod(f *finder) {
 	if n.pcs.bytes == 8 || n.pcsEnd.bytes == 8 || n.deoptMH.bytes != 0 && n.deoptMH.bytes != n.deopt.bytes || n.deopt.bytes == 2 {
 		f.fail("nmethod is another")
 	}
-	f.inside("nmethod", n.bytes, field{n.method, 8}, field{n.id, 4}, n.pcs, n.pcsEnd, n.scopes, n.metadata, n.mutableSize, n.relocation)
+	f.inside("nmethod", n.bytes, field{n.method, 8}, field{n.id, 4}, n.pcs, n.pcsEnd, n.scopes, n.metadata, n.mutableSize, n.relocation,
+		l.blob.code)
 	if n.immutable >= 0 {
 		f.inside("nmethod", n.bytes, field{n.immutable, 8})
 	}

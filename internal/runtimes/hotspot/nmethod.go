@@ -45,7 +45,9 @@ func (n *instance) compiled(mem unwind.Memory, dst []unwind.Line, f place) ([]un
 // nmethod is where what describes the code lies.
 type nmethod struct {
 	mem           unwind.Memory
+	arch          unwind.Arch
 	method        unwind.Addr
+	code          uint64 // where it begins
 	pcs, pcsEnd   uint64
 	scopes        uint64
 	metadata      uint64
@@ -63,7 +65,10 @@ func (n *instance) readNmethod(mem unwind.Memory, f place) (*nmethod, error) {
 	if id := binary.LittleEndian.Uint32(b[l.id:]); id != f.id {
 		return nil, fmt.Errorf("compilation %d, not %d: %w", id, f.id, runtimes.ErrStale)
 	}
-	m := &nmethod{mem: mem, method: unwind.Addr(word(l.method))}
+	m := &nmethod{mem: mem, arch: n.arch, method: unwind.Addr(word(l.method)), code: n.layout.blob.code.get(b)}
+	if n.layout.blob.code.bytes != 8 {
+		m.code += at
+	}
 	base := at
 	if l.immutable >= 0 {
 		base = word(l.immutable)
@@ -95,7 +100,8 @@ func (m *nmethod) desc(i int) (pcDesc, error) {
 }
 
 // find returns the scope of a place in the code, 0 if none is described. Described are calls and other safepoints: of another place the next
-// one counts, as HotSpot itself has it (PcDescContainer::find_pc_desc, share/code/nmethod.cpp). The first and the last are no places.
+// one counts, as HotSpot itself has it (PcDescContainer::find_pc_desc, share/code/nmethod.cpp), unless it is behind a loop that the place is
+// in. The first and the last are no places.
 func (m *nmethod) find(f place) (int32, error) {
 	offset := int32(f.offset)
 	if f.leaf {
@@ -122,7 +128,17 @@ func (m *nmethod) find(f place) (int32, error) {
 		return 0, nil
 	}
 	d, err := m.desc(lo)
-	return d.scope, err
+	if err != nil || !f.leaf || lo < 2 {
+		return d.scope, err
+	}
+	before, err := m.desc(lo - 1)
+	if err != nil {
+		return 0, err
+	}
+	if before.scope > 0 && m.inLoop(int32(f.offset), before.offset, d.offset) {
+		return before.scope, nil
+	}
+	return d.scope, nil
 }
 
 // scopes appends the lines of the methods at a place, the innermost first: ScopeDesc::decode_body of share/code/scopeDesc.cpp, JDK 8 to 26. A
