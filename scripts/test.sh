@@ -52,7 +52,7 @@ packages() { go list ./... | grep -v '/test/'; }
 # unit leaves vet out: lint has done that.
 unit() {
 	local list limit=10m
-	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=60m; fi
+	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
 	mapfile -t list < <(packages)
 	gotest -json -count=1 -vet=off "$@" -timeout "$limit" "${list[@]}"
 	gotest -C internal/tools -json -count=1 ./...
@@ -79,7 +79,7 @@ examples() {
 
 e2e() {
 	local limit=30m
-	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=60m; fi
+	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
 	scripts/build.sh
 	examples
 	scripts/readme-build.sh
