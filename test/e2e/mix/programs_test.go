@@ -9,15 +9,6 @@ import (
 // TestScripts has bash read every script without running it, as they run only with all tests.
 func TestScripts(t *testing.T) {
 	checkScripts(t, slices.Concat(Programs(), applications()))
-	var changed []Program
-	for _, o := range opinions() {
-		changed = append(changed, o.Program)
-		i := slices.IndexFunc(applications(), func(p Program) bool { return p.Name == o.Name })
-		if o.Run == applications()[i].Run {
-			t.Errorf("%s: its script asks for no second opinion", o.Name)
-		}
-	}
-	checkScripts(t, changed)
 }
 
 func checkScripts(t *testing.T, programs []Program) {
