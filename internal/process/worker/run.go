@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+const (
+	maxExtended = 9  // how often a job gets its time once more
+	leastBusy   = 50 // the part of its time, 1/leastBusy, that a job at work has had of a CPU
+)
+
 // limit is how many goroutines that are not stuck there may be.
 func (p *Pool[K, G, V]) limit() int {
 	return p.options.Workers - max(0, p.stats.Stuck-p.options.MaxStuck)
@@ -52,13 +57,13 @@ func (p *Pool[K, G, V]) runLocked(j *job[K, G, V]) bool {
 	p.keys[j.Key].running = j
 	j.started = time.Now()
 	p.startWatch(j)
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	j.deadline = time.AfterFunc(j.Timeout, func() { p.expire(j, cancel) })
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(p.ctx, j.Timeout)
-	stop := context.AfterFunc(ctx, func() { p.expire(ctx, j) })
 	value, err := runSafely(context.WithValue(ctx, waitsKey{}, p.waits(j)), j.Run)
-	stop()
-	timedOut := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
-	cancel()
+	j.deadline.Stop()
+	timedOut := err != nil && errors.Is(context.Cause(ctx), ErrTimeout)
+	cancel(nil)
 	panics := p.report(j, err)
 	if timedOut {
 		// It noticed the deadline itself; the timer may or may not have been handled yet.
@@ -157,16 +162,29 @@ func (p *Pool[K, G, V]) release(key K) {
 	p.enqueue(next)
 }
 
-// expire reports a job that has passed its deadline and replaces its goroutine.
-func (p *Pool[K, G, V]) expire(ctx context.Context, j *job[K, G, V]) {
+// expire reports a job that has passed its deadline, and replaces its goroutine, unless it is to have more time.
+func (p *Pool[K, G, V]) expire(j *job[K, G, V], cancel context.CancelCauseFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.keys[j.Key]
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || k == nil || k.running != j || j.expired {
+	if k == nil || k.running != j || j.expired {
 		return // the pool was closed, or the job has just ended
 	}
+	if p.hungry(j) {
+		j.extended++
+		j.deadline.Reset(j.Timeout)
+		return
+	}
+	cancel(ErrTimeout)
 	p.stats.Timeouts++
 	p.giveUp(k, j, ErrTimeout)
+}
+
+// hungry tells whether a job has passed its deadline for want of CPU time only: where this process may use a tenth of a CPU, what takes
+// two seconds takes twenty. It has not had as much of it as the deadline says, and is at work.
+func (p *Pool[K, G, V]) hungry(j *job[K, G, V]) bool {
+	used := time.Duration(ThreadCPU(j.watch.tid) - j.watch.begun)
+	return j.extended < maxExtended && !j.stuck && used < j.Timeout && used > time.Since(j.started)/leastBusy
 }
 
 // giveUp reports a running job. Its goroutine is stuck until it returns.

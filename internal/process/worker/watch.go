@@ -16,6 +16,7 @@ const looks = 4
 type watch struct {
 	timer *time.Timer
 	tid   int
+	begun int64 // its CPU time at the beginning, ns
 	cpu   int64 // ns, at the last look
 	looks int   // since the job began
 	still int   // looks since the time grew
@@ -50,7 +51,8 @@ func (p *Pool[K, G, V]) waits(j *job[K, G, V]) func(bool) {
 // startWatch is called on the job's thread.
 func (p *Pool[K, G, V]) startWatch(j *job[K, G, V]) {
 	tid := unix.Gettid()
-	j.watch = watch{tid: tid, cpu: ThreadCPU(tid)}
+	j.watch = watch{tid: tid, begun: ThreadCPU(tid)}
+	j.watch.cpu = j.watch.begun
 	j.watch.timer = time.AfterFunc(p.options.Patience/looks, func() { p.look(j) })
 }
 

@@ -112,7 +112,7 @@ func (o Options) withDefaults() Options {
 type Job[K, G comparable, V any] struct {
 	Key     K             // jobs for one key run one after the other, in the order of submission
 	Group   G             // what else hangs when this does; all jobs of a key are of one group
-	Timeout time.Duration // counted from its start
+	Timeout time.Duration // counted from its start; up to ten times as much for a job that computes, and has had less CPU time than this
 	What    string        // what it is for, in words
 	// Run's context is cancelled at the deadline and by Close. If its value is an io.Closer and comes too late, it is
 	// closed.
@@ -177,6 +177,9 @@ type job[K, G comparable, V any] struct {
 	stuck   bool
 	expired bool // reported as ErrTimeout or ErrClosed, its goroutine is given up
 	watch   watch
+
+	deadline *time.Timer
+	extended int // how often it was put off
 }
 
 // New returns a pool. Goroutines start as they are needed.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -220,6 +221,51 @@ func TestDeadlineNoticed(t *testing.T) {
 	}
 	if c.closed.Load() != 50 {
 		t.Fatalf("closed %d results", c.closed.Load())
+	}
+}
+
+// spend computes for so much CPU time, and sleeps as often as it is told for each millisecond of that.
+func spend(ctx context.Context, cpu, pause time.Duration) {
+	tid := unix.Gettid()
+	for begun := ThreadCPU(tid); time.Duration(ThreadCPU(tid)-begun) < cpu && ctx.Err() == nil; {
+		for from := ThreadCPU(tid); time.Duration(ThreadCPU(tid)-from) < time.Millisecond; {
+		}
+		time.Sleep(pause)
+	}
+}
+
+// TestHungry: a job that computes gets the time that its deadline says of a CPU, one that waits gets that time and no more.
+func TestHungry(t *testing.T) {
+	const timeout = 40 * time.Millisecond
+	p := New[string, string, int](Options{Workers: 1})
+	defer closePool(t, p)
+	mustSubmit(t, p, "starved", timeout, func(ctx context.Context) (int, error) {
+		spend(ctx, timeout/4, timeout/5) // ten times
+		return 7, ctx.Err()
+	})
+	if r := take(t, p); r.Err != nil || r.Value != 7 || r.Took < 3*timeout/2 {
+		t.Errorf("%+v", r)
+	}
+	mustSubmit(t, p, "endless", timeout, func(ctx context.Context) (int, error) {
+		spend(ctx, time.Hour, 0)
+		return 0, ctx.Err()
+	})
+	if r := take(t, p); !errors.Is(r.Err, ErrTimeout) || r.Took > maxExtended*timeout {
+		t.Errorf("%+v", r)
+	}
+	mustSubmit(t, p, "slow", timeout, func(ctx context.Context) (int, error) {
+		spend(ctx, timeout/4, 2*timeout) // it is at work for a hundredth of its time
+		return 0, ctx.Err()
+	})
+	if r := take(t, p); !errors.Is(r.Err, ErrTimeout) {
+		t.Errorf("%+v", r)
+	}
+	mustSubmit(t, p, "patient", timeout, func(ctx context.Context) (int, error) {
+		spend(ctx, timeout-5*time.Millisecond, timeout) // 35 times, of which it gets ten
+		return 0, ctx.Err()
+	})
+	if r := take(t, p); !errors.Is(r.Err, ErrTimeout) || r.Took > 2*(maxExtended+1)*timeout {
+		t.Errorf("%+v", r)
 	}
 }
 
