@@ -142,10 +142,19 @@ func (h *heap) object(v uint64, what string, types ...int) uint64 {
 	return o
 }
 
+// length is that of an array, of anything but bytecode.
+func (h *heap) length(o uint64) int {
+	v := h.field(o, 8)
+	if h.n.image.layout.plainLengths {
+		return int(uint32(v))
+	}
+	return smi(v)
+}
+
 // array returns an array's elements, as an address and how many there are.
 func (h *heap) array(v uint64, what string) (at uint64, n int) {
 	o := h.object(v, what, h.n.image.types.arrays...)
-	n = smi(h.field(o, 8))
+	n = h.length(o)
 	if n < 0 || n > 1<<24 {
 		h.stale(what, v)
 		return 0, 0
@@ -159,7 +168,7 @@ const maxTable = 4 << 20
 // bytes reads an array of bytes.
 func (h *heap) bytes(v uint64, what string) []byte {
 	o := h.object(v, what, h.n.image.types.bytes...)
-	n := smi(h.field(o, 8))
+	n := h.length(o)
 	if h.err != nil || n < 0 || n > maxTable {
 		h.stale(what, v)
 		return nil

@@ -25,8 +25,9 @@ type layout struct {
 	deopt          struct{ literals, shared, positions int }
 	wrapped        bool // deopt.shared leads to a SharedFunctionInfoWrapper
 	scope          scopeLayout
-	firstString    int // instance types from this one on are no strings'
-	firstOffset    int // at which tables of positions begin
+	firstString    int  // instance types from this one on are no strings'
+	plainLengths   bool // arrays' lengths are 32 bits, not Smis: src/objects/fixed-array.h
+	firstOffset    int  // at which tables of positions begin
 	encodings      []positionEncoding
 }
 
@@ -158,6 +159,7 @@ func to14(l *layout) {
 }
 
 func to15(l *layout) {
+	l.plainLengths = true
 	l.encodings = []positionEncoding{absoluteSteps, flagSteps}
 }
 

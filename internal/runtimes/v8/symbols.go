@@ -50,6 +50,7 @@ type symbols struct {
 	major, minor *elffile.Symbol
 	sizes        *elffile.Symbol
 	builtins     []builtin
+	known        version // if it is known otherwise
 }
 
 // constants are V8's for debuggers, by their names without the prefix.
@@ -69,15 +70,17 @@ func (c constants) prefixed(prefix string) (value int, ok bool) {
 	return value, ok
 }
 
-// findSymbols returns ErrNotThis if there is no V8. Node exports its constants, so that stripped builds have them, too; without them,
-// V8 is not recognised.
+// findSymbols returns ErrNotThis if there is no V8. Node exports its constants, so that stripped builds have them, too.
 func findSymbols(f *elffile.File) (*symbols, error) {
 	d, err := elffile.NewDynamic(f)
 	if err != nil {
 		return nil, runtimes.ErrNotThis
 	}
-	if _, ok, err := d.Lookup(anyConstant); err != nil || !ok {
-		return nil, cmp.Or(err, error(runtimes.ErrNotThis))
+	switch _, ok, err := d.Lookup(anyConstant); {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return embeddedSymbols(f, d)
 	}
 	s := &symbols{constants: constants{}}
 	at := map[string]elffile.Symbol{}
@@ -164,6 +167,9 @@ func text(b []byte) string {
 }
 
 func (s *symbols) version(f *elffile.File) (v version, err error) {
+	if s.known != (version{}) {
+		return s.known, nil
+	}
 	if s.major == nil || s.minor == nil {
 		return v, fmt.Errorf("V8 that does not say its version: %w", runtimes.ErrUnsupported)
 	}

@@ -66,6 +66,9 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 	if err == nil {
 		i.sizes, err = readBytecodeSizes(f, s.sizes)
 	}
+	if err == nil && len(s.builtins) == 0 {
+		s.builtins, err = findBuiltins(f, i.version)
+	}
 	if err == nil {
 		i.builtins, err = s.embedded()
 	}
