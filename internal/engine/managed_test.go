@@ -311,3 +311,25 @@ func TestManagedNext(t *testing.T) {
 	e.startManagedJobs(now)
 	require.Zero(t, e.managed.next)
 }
+
+// TestStoppedIn: a walk ended in the code of its last frame's runtime.
+func TestStoppedIn(t *testing.T) {
+	native, python := unwind.RawFrame{A: 1}, unwind.RawFrame{A: 2, Runtime: unwind.RuntimePython}
+	require.Equal(t, "native", frameType((&stack{}).stoppedIn()))
+	require.Equal(t, "native", frameType((&stack{user: []unwind.RawFrame{python, native}}).stoppedIn()))
+	require.Equal(t, "cpython", frameType((&stack{user: []unwind.RawFrame{native, python}}).stoppedIn()))
+}
+
+// TestHides: frames in code that a runtime wants hidden, and no others.
+func TestHides(t *testing.T) {
+	st := &processState{p: &process.Process{PID: 7}}
+	require.False(t, st.hides(0x1000))
+	for _, hidden := range [][]runtimes.Range{nil, {{Start: 0x1000, End: 0x2000}, {Start: 0x3000, End: 0x4000}}} {
+		m := newManaged(st, nil, foundRuntime{&toyRuntime{}, runtimes.All()[unwind.RuntimePython]})
+		m.plan.Hidden = hidden
+		st.runtimes = append(st.runtimes, m)
+	}
+	for a, want := range map[unwind.Addr]bool{0xfff: false, 0x1000: true, 0x1fff: true, 0x2000: false, 0x3000: true, 0x4000: false} {
+		require.Equal(t, want, st.hides(a), "%#x", a)
+	}
+}

@@ -67,6 +67,25 @@ func (e *Engine) managedLocation(k *stack, f unwind.RawFrame) (l profile.Locatio
 	return l, true
 }
 
+// hides tells whether an address is in code whose frames a runtime wants hidden.
+func (st *processState) hides(a unwind.Addr) bool {
+	for _, m := range st.runtimes {
+		_, found := slices.BinarySearchFunc(m.plan.Hidden, a, func(r runtimes.Range, a unwind.Addr) int {
+			switch {
+			case r.Start > a:
+				return 1
+			case r.End <= a:
+				return -1
+			}
+			return 0
+		})
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
 func (e *Engine) managedMissing(m *managed, f unwind.RawFrame, now time.Time) {
 	e.count.SymbolErrors++
 	if n, ok := m.known.Peek(managedKey{f.A, f.B}); ok && n.state != managedFound {
@@ -165,5 +184,5 @@ func (m *managed) size() int {
 		return 0
 	}
 	return managedStateBytes + m.known.Len()*entryBytes + cap(m.wanted)*int(unsafe.Sizeof(unwind.RawFrame{})) +
-		cap(m.plan.Ranges)*int(unsafe.Sizeof(runtimes.Range{})) + m.lines + m.kept
+		(cap(m.plan.Ranges)+cap(m.plan.Hidden))*int(unsafe.Sizeof(runtimes.Range{})) + m.lines + m.kept
 }

@@ -161,7 +161,9 @@ func (e *Engine) deliver(k *stack) {
 	}
 	for _, f := range k.user {
 		if !f.Managed() {
-			locations = append(locations, e.nativeLocation(k, f))
+			if !k.state.hides(f.LookupAddr()) {
+				locations = append(locations, e.nativeLocation(k, f))
+			}
 		} else if l, shown := e.managedLocation(k, f); shown {
 			locations = append(locations, l)
 		}
@@ -179,7 +181,7 @@ func (e *Engine) deliver(k *stack) {
 	}
 	if !k.stop.Complete() {
 		s.StopReason = k.stop.String()
-		e.count.UnwindErrors[UnwindError{"native", k.stop.String(), int(k.line)}]++
+		e.count.UnwindErrors[UnwindError{frameType(k.stoppedIn()), k.stop.String(), int(k.line)}]++
 	}
 	if k.failed != unwind.RuntimeNative {
 		e.count.UnwindErrors[UnwindError{frameType(k.failed), unwind.StopRuntime.String(), int(k.failedLine)}]++
@@ -187,6 +189,14 @@ func (e *Engine) deliver(k *stack) {
 	if !e.builder.Add(e.origin, &s) {
 		e.count.Lost[LostMemory]++
 	}
+}
+
+// stoppedIn is the runtime whose frame is the last of a stack.
+func (k *stack) stoppedIn() unwind.Runtime {
+	if len(k.user) == 0 {
+		return unwind.RuntimeNative
+	}
+	return k.user[len(k.user)-1].Runtime
 }
 
 // nativeLocation is where a native frame lies in its file.

@@ -73,6 +73,7 @@ type Mapping struct {
 type Plan struct {
 	Proc   any           // the runtime's struct of bpf/abi.h, as package abi has it
 	Ranges []Range       // code whose frames are the runtime's unwinder's: sorted, disjoint
+	Hidden []Range       // code that only leads to the runtime's: its native frames are not shown; sorted, disjoint
 	Fixed  bool          // it stays as it is whatever else the process maps
 	Again  time.Duration // not Fixed: after so long it is to be made again, even if the process maps nothing else; 0: no need
 }

@@ -37,6 +37,8 @@ type image struct {
 	key     unwind.FileAddr
 	runtime unwind.FileAddr // _PyRuntime; 0 before 3.7
 	debug   []byte          // what it says of itself from 3.13 on
+	// trampoline is the code that -X perf has a copy of for each function, so that perf can tell them apart; nil if there is none
+	trampoline []byte
 }
 
 // frameWords is how many words BPF can read of a structure at once.
@@ -51,7 +53,7 @@ func (i *image) Version() string {
 }
 
 // Bytes implements runtimes.Image.
-func (i *image) Bytes() int { return int(unsafe.Sizeof(*i)) + len(i.debug) }
+func (i *image) Bytes() int { return int(unsafe.Sizeof(*i)) + len(i.debug) + len(i.trampoline) }
 
 // Detect implements runtimes.Runtime. The symbols that it looks for are there for extension modules, in stripped builds, too.
 func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
@@ -98,6 +100,9 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 	}
 	if err == nil {
 		i.loop, err = findLoop(f, loop)
+	}
+	if err == nil {
+		i.trampoline, err = readTrampoline(f, &s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("CPython %s: %w", i.Version(), err)
@@ -262,11 +267,6 @@ type instance struct {
 	proc   *abi.LoopPythonProc
 	ranges []runtimes.Range
 	codes  *codes
-}
-
-// Plan implements runtimes.Instance.
-func (n *instance) Plan(unwind.Memory, []runtimes.Mapping) (runtimes.Plan, error) {
-	return runtimes.Plan{Proc: n.proc, Ranges: n.ranges, Fixed: true}, nil
 }
 
 // Symbolize implements runtimes.Instance.
