@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/levels"
 )
 
 // jdk is a Java virtual machine.
@@ -133,99 +134,25 @@ func TestHotspot(t *testing.T) {
 	}
 }
 
-// javaChains are the functions behind each that burns, as far as round. The lambda's own class is not there once it is inlined.
-func javaChains() map[string][]string {
-	return map[string][]string{
-		"Levels.hotSixty":  {"Levels.lambda$callSixty$0", "Levels.apply", "Levels.callSixty"},
-		"Levels.hotThirty": {"Levels$Thirty.call", "Levels.callThirty"},
-		"Levels.hotTen":    {"Levels$Ten.<init>", "Levels.callTen"},
-	}
-}
-
-// javaCall is what the program's comments call a method.
-func javaCall(method string) string {
-	switch method {
-	case "Levels.lambda$callSixty$0":
-		return "callSixty's lambda"
-	case "Levels$Ten.<init>":
-		return "Ten's constructor"
-	case "Levels$Thirty.call":
-		return "Thirty.call"
-	}
-	return strings.TrimPrefix(method, "Levels.")
-}
-
-// checkJava wants the frames of Java from a function that burns on to be all that there should be, in order, down to main, and each to be at
-// its line: that of the loop for the function itself, else one that says what it calls.
+// checkJava wants the samples that burn to have exactly their methods, down to main, and each at its line.
 func checkJava(t *testing.T, samples analysis.Samples, mode string) {
 	t.Helper()
-	lines := sourceLines(t, "java/Levels.java")
-	good, placed, total, mounted := 0, 0, 0, 0
-	wrong := map[string]int{}
-	for _, s := range samples {
-		java := slices.DeleteFunc(spread(s.User()), func(f analysis.Frame) bool { return f.Type != "jvm" })
-		i := slices.IndexFunc(java, func(f analysis.Frame) bool { return strings.HasPrefix(f.Name(), "Levels.hot") })
-		if i < 0 {
-			continue
-		}
-		total += s.Count
-		want := append([]string{java[i].Name()}, javaChains()[java[i].Name()]...)
-		want = append(want, "Levels.round", "Levels.rounds")
-		if mode == "" {
-			want = append(want, "Levels.main")
-		}
-		got := slices.DeleteFunc(slices.Clone(java[i:]), func(f analysis.Frame) bool {
-			return strings.HasPrefix(f.Name(), "Levels$$Lambda") // the object that calls the lambda's body
-		})
-		ok, at := len(got) >= len(want), true
-		if mode == "" {
-			ok = len(got) == len(want)
-		}
-		for n := 0; ok && n < len(want); n++ {
-			ok = got[n].Name() == want[n]
-			text := lines[got[n].Lines[0].Line]
-			if n == 0 {
-				at = at && strings.Contains(text, "of "+strings.TrimPrefix(want[0], "Levels."))
-			} else {
-				at = at && strings.HasSuffix(text, "// calls "+javaCall(want[n-1]))
-			}
-		}
-		if ok {
-			good += s.Count
-		}
-		if slices.ContainsFunc(java[i:], func(f analysis.Frame) bool { return f.Name() == "java.util.concurrent.ForkJoinWorkerThread.run" }) {
-			mounted += s.Count
-		}
-		if ok && at {
-			placed += s.Count
-			continue
-		}
-		text := ""
-		for _, f := range java {
-			text += fmt.Sprintf("\n\t%s:%d", f.Name(), f.Lines[0].Line)
-		}
-		wrong[text] += s.Count
-	}
-	t.Logf("%d samples, %d with the true chain, %d with lines", total, good, placed)
-	atLeast(t, "samples with exactly the true chain of methods", good, total, 0.98)
-	atLeast(t, "of these, those with each at its line", placed, good, 0.98)
+	r := levels.Java(samples, sourceLines(t, "java/Levels.java"), mode == "virtual")
+	t.Log(r)
+	atLeast(t, "samples with exactly the true chain of methods", r.Chains, r.Samples, 0.98)
+	atLeast(t, "of these, those with each at its line", r.Placed, r.Chains, 0.98)
 	if mode == "virtual" {
-		atLeast(t, "samples with the frames of the carrier", mounted, total, 0.97)
+		atLeast(t, "samples with the frames of the carrier", r.Carried, r.Samples, 0.97)
 	}
-	shown := 0
-	for stack, n := range wrong {
-		if shown++; shown < 6 {
-			t.Logf("%d times: %s", n, stack)
-		}
-	}
+	logFrequent(t, r.Wrong)
 }
 
-// sourceLines are those of a program, from the first one on; far behind the end they are empty.
+// sourceLines are those of a program.
 func sourceLines(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(source(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(append([]string{""}, strings.Split(string(text), "\n")...), make([]string, 1<<16)...)
+	return levels.Lines(text)
 }

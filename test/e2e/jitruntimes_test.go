@@ -191,7 +191,7 @@ func (j jitRun) report(samples analysis.Samples) jitReport {
 	r.complete = r.stops[""]
 	r.examples = examples(samples)
 	for _, sample := range samples {
-		user := spread(sample.User())
+		user := analysis.Spread(sample.User())
 		if len(user) == 0 {
 			continue
 		}
@@ -223,27 +223,12 @@ func (j jitRun) report(samples analysis.Samples) jitReport {
 	return r
 }
 
-// spread makes a frame of each function that was inlined.
-func spread(frames []analysis.Frame) (out []analysis.Frame) {
-	for _, f := range frames {
-		lines := f.Lines
-		if len(lines) == 0 {
-			out = append(out, f)
-		}
-		for i := range lines {
-			f.Lines = lines[i : i+1]
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 // examples shows the most frequent stack for each reason why stacks end.
 func examples(samples analysis.Samples) map[string]string {
 	counts, most := map[string]map[string]int{}, map[string]string{}
 	for _, sample := range samples {
 		text := ""
-		for _, f := range spread(sample.User()) {
+		for _, f := range analysis.Spread(sample.User()) {
 			text += fmt.Sprintf("\n\t%x %s %s guessed %v", f.Address, f.Mapping, f.Name(), f.Guessed)
 		}
 		stop := sample.StopReason

@@ -122,9 +122,9 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 }
 
 // scriptLines are the words of each line that a script in scripts/ prints: so many.
-func scriptLines(t testing.TB, words int, script string) (lines [][]string) {
+func scriptLines(t testing.TB, words int, script string, args ...string) (lines [][]string) {
 	t.Helper()
-	cmd := exec.Command(source(t, "../../scripts/"+script))
+	cmd := exec.Command(source(t, "../../scripts/"+script), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/hostprofiles/hostprofiles/internal/unwind/unwindtest"
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
+	"github.com/hostprofiles/hostprofiles/test/e2e/levels"
 )
 
 // nodeRuns are ways to run a program: what V8 makes of it.
@@ -55,7 +55,62 @@ func TestNodeVersions(t *testing.T) {
 	}
 }
 
+// TestNodeOfDebian does the same with builds that have V8 in a stripped library.
+func TestNodeOfDebian(t *testing.T) {
+	needsFull(t)
+	for _, line := range scriptLines(t, 2, "debnodes.sh") {
+		version, root := line[0], line[1]
+		text, err := os.ReadFile(source(t, "js/levels.js"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "levels.js"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for name, flags := range nodeRuns() {
+			t.Run(version+"/"+name, func(t *testing.T) {
+				command := append([]string{"chroot", root, "/usr/bin/node"}, flags...)
+				runNodeProgram(t, append(command, "/levels.js"), version, name, flags)
+			})
+		}
+	}
+}
+
+// TestDeno: V8 without constants for debuggers, which does not keep where in the source bytecode is from.
+func TestDeno(t *testing.T) {
+	needsFull(t)
+	unwindtest.Need(t, "npm")
+	deno := scriptLines(t, 2, "nodes.sh", "deno")[0][1]
+	for name, flags := range nodeRuns() {
+		t.Run(name, func(t *testing.T) {
+			command := []string{deno, "run", "--allow-all", "--no-lock"}
+			if len(flags) > 0 {
+				command = append(command, "--v8-flags="+strings.Join(flags, ","))
+			}
+			command = append(command, source(t, "js/levels.js"))
+			t.Setenv("DENO_DIR", t.TempDir())
+			runJIT(t, jitRun{
+				name: "Deno", command: command, executable: "deno", kind: "v8js", file: "levels.js",
+				named: 0.93, lines: 0, complete: 0.99, chainsByCheck: true,
+				before: func(t *testing.T) {
+					t.Helper()
+					if err := exec.Command(command[0], append(command[1:len(command):len(command)], "1")...).Run(); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(6 * time.Second)
+				},
+				check: func(t *testing.T, samples analysis.Samples) { t.Helper(); checkNode(t, samples, 0) },
+			})
+		})
+	}
+}
+
 func runNode(t *testing.T, node, version, mode string, flags []string) {
+	t.Helper()
+	runNodeProgram(t, append(append([]string{node}, flags...), source(t, "js/levels.js")), version, mode, flags)
+}
+
+func runNodeProgram(t *testing.T, command []string, version, mode string, flags []string) {
 	t.Helper()
 	named, lines := 0.93, 0.999 // the rest is node's start
 	if version == "14" {
@@ -65,11 +120,11 @@ func runNode(t *testing.T, node, version, mode string, flags []string) {
 		lines = 0.95
 	}
 	runJIT(t, jitRun{
-		name: "Node.js", command: append(append([]string{node}, flags...), source(t, "js/levels.js")), executable: "node",
+		name: "Node.js", command: command, executable: "node",
 		kind: "v8js", file: "levels.js", named: named, lines: lines, complete: 0.99, chainsByCheck: true,
 		before: func(t *testing.T) { // the first that is seen of such a large file is walked before its table is made
 			t.Helper()
-			if err := exec.Command(node, source(t, "js/levels.js"), "1").Run(); err != nil {
+			if err := exec.Command(command[0], append(command[1:len(command):len(command)], "1")...).Run(); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(6 * time.Second)
@@ -85,120 +140,15 @@ func runNode(t *testing.T, node, version, mode string, flags []string) {
 	})
 }
 
-// nodeChains are the functions behind each that burns, as far as main.
-func nodeChains() map[string][]string {
-	return map[string][]string{
-		"hotSixty":  {"call", "start", "rounds"},
-		"hotThirty": {"inner", "outer", "rounds"},
-		"hotTen":    {"each", "map", "tenth", "rounds"},
-	}
-}
-
-// nodeCall is a call of a source: in the physical frame that has it, or inlined there.
-type nodeCall struct {
-	analysis.Line
-	kind string
-}
-
-// checkNode wants the frames of JavaScript from a function that burns on to be all that there should be, in order, down to the module, and
-// each to be at its line: that of the loop for the function itself, that of a call of the next one for the others.
+// checkNode wants the samples that burn to have exactly their functions, and each at its line.
 func checkNode(t *testing.T, samples analysis.Samples, wantLines float64) {
-	text, err := os.ReadFile(source(t, "js/levels.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := append(strings.Split(string(text), "\n"), make([]string, 10)...)
-	named, good, total, inlined := 0, 0, 0, 0
-	wrong, without := map[string]int{}, map[string]int{}
-	for _, s := range samples {
-		var calls []nodeCall
-		for _, f := range s.User() {
-			for _, l := range f.Lines {
-				if f.Type == "v8js" || len(calls) > 0 {
-					calls = append(calls, nodeCall{l, f.Type})
-				}
-			}
-		}
-		i := slices.IndexFunc(calls, func(c nodeCall) bool { return strings.HasPrefix(c.Name, "hot") })
-		if i < 0 {
-			text := ""
-			for _, f := range s.User() {
-				text += "\n\t" + f.Type + " " + f.Mapping + " " + f.Name()
-			}
-			without[s.StopReason+" "+text] += s.Count
-			continue
-		}
-		if slices.ContainsFunc(s.User(), func(f analysis.Frame) bool { return len(f.Lines) > 1 && f.Type == "v8js" }) {
-			inlined += s.Count
-		}
-		total += s.Count
-		if trueNodeChain(calls[i:], nil) {
-			named += s.Count
-		}
-		if trueNodeChain(calls[i:], lines) {
-			good += s.Count
-			continue
-		}
-		var names []string
-		for _, c := range calls {
-			names = append(names, c.Name+":"+strings.TrimSpace(lines[int(max(c.Line.Line-1, 0))%len(lines)]))
-		}
-		wrong[strings.Join(names, " < ")] += s.Count
-	}
-	t.Logf("%d of %d samples have inlined calls", inlined, total)
-	atLeast(t, "samples with exactly the true chain of functions", named, total, 0.98)
-	atLeast(t, "samples with exactly the true chain of functions and lines", good, total, wantLines)
-	for n, stack := range frequent(without) {
-		if n < 6 {
-			t.Logf("%d times without: %s", without[stack], stack)
-		}
-	}
-	for n, stack := range frequent(wrong) {
-		if n < 6 {
-			t.Logf("%d times: %s", wrong[stack], stack)
-		}
-	}
-}
-
-// frequent are the keys, those with the largest values first.
-func frequent(m map[string]int) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return m[b] - m[a] })
-}
-
-// trueNodeChain tells whether the calls begin with the true ones, the innermost first; lines are those of the source, nil if they do not
-// matter.
-func trueNodeChain(calls []nodeCall, lines []string) bool {
-	want := append(append([]string{calls[0].Name}, nodeChains()[calls[0].Name]...), "main", "(anonymous)")
-	at := 0
-	for n, name := range want {
-		if at >= len(calls) {
-			return false
-		}
-		c := calls[at]
-		if name == "map" { // V8's own: Builtins_ArrayMap, perhaps with another
-			for at < len(calls) && strings.HasPrefix(calls[at].Name, "Builtins_") {
-				at++
-			}
-			continue
-		}
-		at++
-		if c.Name != name || c.kind != "v8js" || filepath.Base(c.File) != "levels.js" {
-			return false
-		}
-		if lines == nil {
-			continue
-		}
-		if c.Line.Line <= 0 || c.Line.Line > int64(len(lines)) {
-			return false
-		}
-		switch text := lines[c.Line.Line-1]; {
-		case n == 0 && !strings.Contains(text, "Math.imul"):
-			return false
-		case n > 0 && want[n-1] != "map" && !strings.Contains(text, want[n-1]+"("):
-			return false
-		case n > 0 && want[n-1] == "map" && !strings.Contains(text, "map("):
-			return false
-		}
-	}
-	return true
+	t.Helper()
+	r := levels.Node(samples, sourceLines(t, "js/levels.js"))
+	t.Logf("%d of %d samples have inlined calls", r.Inlined, r.Samples)
+	atLeast(t, "samples with exactly the true chain of functions", r.Chains, r.Samples, 0.98)
+	atLeast(t, "samples with exactly the true chain of functions and lines", r.Placed, r.Samples, wantLines)
+	t.Log("without a function that burns:")
+	logFrequent(t, r.Without)
+	t.Log("with others:")
+	logFrequent(t, r.Wrong)
 }

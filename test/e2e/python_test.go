@@ -2,15 +2,18 @@ package e2e
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
 	"github.com/hostprofiles/hostprofiles/test/e2e/harness"
+	"github.com/hostprofiles/hostprofiles/test/e2e/levels"
 )
 
 // cpython is an interpreter.
@@ -98,6 +101,42 @@ func runPython(t *testing.T, c cpython) {
 	})
 }
 
+// TestPythonTrampolines: -X perf leads to each Python function through code of its own, which has the function's name in a perf map. Each is
+// shown once all the same.
+func TestPythonTrampolines(t *testing.T) {
+	all := slices.DeleteFunc(append(pyenv(t), pythons(t)...), func(c cpython) bool {
+		return !slices.Contains([]string{"3.12", "3.13", "3.14", "3.15"}, c.version) || !full() && c.version != "3.13"
+	})
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			runJIT(t, jitRun{
+				name: "CPython " + c.name, command: c.command(t, "threeway.py"), executable: "python" + c.version, env: []string{"PYTHONPERFSUPPORT=1"},
+				kind: "cpython", file: "threeway.py", named: 0.9, lines: 0.99, complete: 0.97, chainsByCheck: true, // the first are named by the perf map only
+				during: func(t *testing.T, pid int) {
+					t.Helper()
+					names := filepath.Join(c.root, "/tmp", fmt.Sprintf("perf-%d.map", pid))
+					t.Cleanup(func() { _ = os.Remove(names) })
+					time.Sleep(time.Second)
+					if text, err := os.ReadFile(names); err != nil || !strings.Contains(string(text), "py::hotSixty") {
+						t.Errorf("there are no trampolines: %v", err)
+					}
+				},
+				check: func(t *testing.T, samples analysis.Samples) {
+					t.Helper()
+					checkPython(t, samples)
+					without := 0
+					for _, sample := range samples {
+						if !slices.ContainsFunc(sample.User(), func(f analysis.Frame) bool { return anonymous(f.Mapping) }) {
+							without += sample.Count
+						}
+					}
+					atLeast(t, "samples without a trampoline's frame", without, samples.Count(), 0.99)
+				},
+			})
+		})
+	}
+}
+
 // TestPythonWithoutGIL finds the functions of threads that have released the GIL, to compress in C: the interpreter's own idea of what
 // runs is that of another thread then, or none.
 func TestPythonWithoutGIL(t *testing.T) {
@@ -142,66 +181,70 @@ func TestPythonWithoutGIL(t *testing.T) {
 	}
 }
 
-// pythonChains are the functions behind each that burns, as far as rounds; names before 3.11 are not qualified.
-func pythonChains() map[string][]string {
-	return map[string][]string{
-		"hotSixty":  {"callSixty.<locals>.<lambda>", "callSixty", "rounds"},
-		"hotThirty": {"generate", "callThirty", "rounds"},
-		"hotTen":    {"Ten.callTen", "Ten.__init__", "rounds"},
+// TestPythonAwaits: of a coroutine that runs the callers are those that await it, as far as its task, then those of the event loop.
+func TestPythonAwaits(t *testing.T) {
+	all := slices.DeleteFunc(append(pyenv(t), pythons(t)...), func(c cpython) bool { return c.version == "2.7" })
+	if !full() {
+		all = slices.DeleteFunc(all, func(c cpython) bool { return c.version != "3.9" && c.version != "3.13" || c.root == "" })
+	}
+	loop := []string{"_run", "_run_once", "run_forever", "run_until_complete", "<module>"}
+	chains := map[string][]string{
+		"hotSixty": append([]string{"inner", "call", "sixty"}, loop...),
+		"hotForty": append([]string{"generate", "consume", "forty"}, loop...),
+	}
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			j := jitRun{name: "CPython " + c.name, command: c.command(t, "awaits.py"), executable: "python" + c.version}
+			s := start(t, harness.Options{Keep: j.keep(t)})
+			warmUp()
+			pid, cpu, _ := j.run(t)
+			samples := stop(t, s).Samples.PID(pid)
+			delivered(t, j.name, samples.Count(), cpu)
+			burning, right, wrong := map[string]int{}, 0, map[string]int{}
+			for _, sample := range samples {
+				var names []string
+				for _, f := range sample.User() {
+					if f.Type == "cpython" {
+						names = append(names, simple(f))
+					}
+				}
+				i := slices.IndexFunc(names, func(name string) bool { return chains[name] != nil })
+				if i < 0 {
+					continue
+				}
+				burning[names[i]] += sample.Count
+				if slices.Equal(names[i+1:], chains[names[i]]) {
+					right += sample.Count
+				} else {
+					text := sample.StopReason
+					for _, f := range sample.User() {
+						text += fmt.Sprintf("\n\t%x %s %s %s", f.Address, f.Type, f.Mapping, f.Name())
+					}
+					wrong[text] += sample.Count
+				}
+			}
+			logFrequent(t, wrong)
+			all := burning["hotSixty"] + burning["hotForty"]
+			atLeast(t, "samples in the two functions", all, samples.Count(), 0.85)
+			atLeast(t, "of them with exactly those that await, and the event loop", right, all, 0.99)
+			atLeast(t, "of them in hotForty", burning["hotForty"], all, 0.3)
+			atLeast(t, "of them in hotSixty", burning["hotSixty"], all, 0.5)
+		})
 	}
 }
 
-// checkPython wants the frames of Python from a function that burns on to be all that there should be, in order, down to the module, and
-// each to be at its line: that of the loop for the function itself.
+// checkPython wants each sample that burns to have exactly its functions, each at its line.
 func checkPython(t *testing.T, samples analysis.Samples) {
-	lines := pythonLines(t)
-	good, total := 0, 0
-	wrong := map[string]int{}
-	for _, s := range samples {
-		var python []analysis.Frame
-		for _, f := range s.User() {
-			if f.Type == "cpython" {
-				python = append(python, f)
-			}
-		}
-		i := slices.IndexFunc(python, func(f analysis.Frame) bool { return strings.HasPrefix(f.Name(), "hot") })
-		if i < 0 {
-			continue
-		}
-		total += s.Count
-		want := append([]string{python[i].Name()}, pythonChains()[python[i].Name()]...)
-		want = append(want, "main", "<module>")
-		got := python[i:]
-		ok := len(got) == len(want)
-		for n := 0; ok && n < len(want); n++ {
-			name := got[n].Name()
-			ok = name == want[n] || strings.HasSuffix(want[n], "."+name) || strings.HasSuffix(want[n], name)
-			if n > 0 && ok { // at the call
-				ok = len(got[n].Lines) > 0 && strings.Contains(lines[got[n].Lines[0].Line-1], "(")
-			}
-		}
-		if ok {
-			good += s.Count
-			continue
-		}
-		var text []string
-		for _, f := range got {
-			text = append(text, f.Name())
-		}
-		wrong[strings.Join(text, " < ")] += s.Count
-	}
-	atLeast(t, "samples with exactly the true chain of Python functions", good, total, 0.995)
-	for stack, n := range wrong {
-		t.Logf("%d times: %s", n, stack)
-	}
+	t.Helper()
+	r := levels.Python(samples, sourceLines(t, "python/threeway.py"))
+	atLeast(t, "samples with exactly the true chain of Python functions and lines", r.Placed, r.Samples, 0.995)
+	logFrequent(t, r.Wrong)
 }
 
-// pythonLines are those of the program.
-func pythonLines(t *testing.T) []string {
+// logFrequent shows the most frequent ones.
+func logFrequent(t *testing.T, counts map[string]int) {
 	t.Helper()
-	text, err := os.ReadFile(source(t, "python/threeway.py"))
-	if err != nil {
-		t.Fatal(err)
+	for _, text := range levels.Frequent(counts, 6) {
+		t.Log(text)
 	}
-	return append(strings.Split(string(text), "\n"), make([]string, 10)...)
 }

@@ -62,6 +62,21 @@ func (s Sample) User() []Frame {
 	return nil
 }
 
+// Spread makes a frame of each function that was inlined.
+func Spread(frames []Frame) (out []Frame) {
+	for _, f := range frames {
+		lines := f.Lines
+		if len(lines) == 0 {
+			out = append(out, f)
+		}
+		for i := range lines {
+			f.Lines = lines[i : i+1]
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // Samples are what was delivered, of any processes.
 type Samples []Sample
 
