@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,8 +68,32 @@ func (a *archive) file(to, from string) {
 	a.entry(strings.TrimPrefix(to, "/"), 0o100755, text)
 }
 
-// writeInitramfs builds everything that a guest of the architecture needs.
-func writeInitramfs(path, arch, root string) error {
+// tree copies what is below a folder, with its symbolic links.
+func (a *archive) tree(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("packing %s: %w", from, err)
+		}
+		inGuest := filepath.Join(to, strings.TrimPrefix(path, from))
+		switch {
+		case d.IsDir():
+			a.dir(inGuest)
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return fmt.Errorf("packing %s: %w", from, err)
+			}
+			a.dir(filepath.Dir(inGuest))
+			a.entry(strings.TrimPrefix(inGuest, "/"), 0o120777, []byte(target))
+		case d.Type().IsRegular():
+			a.file(inGuest, path)
+		}
+		return a.err
+	})
+}
+
+// writeInitramfs builds everything that a guest of the architecture needs, with what it shall profile.
+func writeInitramfs(path, arch, root string, programs func(*archive) error) error {
 	guest := filepath.Join(filepath.Dir(path), "guest-"+arch)
 	cmd := exec.Command("go", "build", "-trimpath", "-o", guest, "./test/kernels/guest")
 	cmd.Dir = root
@@ -85,7 +110,7 @@ func writeInitramfs(path, arch, root string) error {
 	a.dir("/dev")
 	a.entry("dev/console", 0o20600, nil)
 	a.file("/init", guest)
-	if err := a.workloads(arch); err != nil {
+	if err := programs(a); err != nil {
 		return err
 	}
 	a.entry("TRAILER!!!", 0, nil)
@@ -124,6 +149,7 @@ func withModules(path, initramfs, modules string) error {
 	return f.Close()
 }
 
+// workloads are guestPrograms, for a guest that judges the walk by a kernel.
 func (a *archive) workloads(arch string) error {
 	b, err := workloads.NewBuilder()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestKernels(t *testing.T) {
 	}
 	for _, arch := range strings.Split(*archFlag, ",") {
 		initramfs := filepath.Join(dir, "initramfs-"+arch)
-		if err := writeInitramfs(initramfs, arch, root); err != nil {
+		if err := writeInitramfs(initramfs, arch, root, func(a *archive) error { return a.workloads(arch) }); err != nil {
 			t.Fatal(err)
 		}
 		for _, suite := range strings.Split(*suiteFlag, ",") {
@@ -83,7 +83,7 @@ func testKernel(t *testing.T, arch, image, initramfs string) {
 		t.Fatalf("there is no clock %q", *clockFlag)
 	}
 	for _, by := range all {
-		checks, err := runMachine(t, by, arch, image, initramfs)
+		checks, err := runMachine(t, machineTimeout, machine{by, arch, 1024, image, initramfs})
 		for _, c := range checks {
 			held[c.Name] = held[c.Name] || c.OK
 			if !c.OK {
@@ -108,12 +108,12 @@ func testKernel(t *testing.T, arch, image, initramfs string) {
 }
 
 // runMachine returns the checks that were made; with an error, those before it.
-func runMachine(t *testing.T, by clock, arch, image, initramfs string) ([]console.Check, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), machineTimeout)
+func runMachine(t *testing.T, limit time.Duration, m machine) ([]console.Check, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	checks, err := boot(ctx, by, arch, image, initramfs)
+	checks, err := m.boot(ctx)
 	for _, c := range checks {
-		t.Logf("%s: %s (time told by %s, ok: %v)", c.Name, c.Detail, by, c.OK)
+		t.Logf("%s: %s (time told by %s, ok: %v)", c.Name, c.Detail, m.by, c.OK)
 	}
 	return checks, err
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -42,20 +43,27 @@ func (c clock) arguments() []string {
 	return []string{"-accel", "tcg,thread=multi"}
 }
 
-// machine is the command that runs a virtual machine with two CPUs and its console on standard output. It ends with the context, and
-// with this process, which a timeout of go test ends without any cleanup.
-func machine(ctx context.Context, c clock, arch, image, initramfs string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nice", emulator(c, arch, image, initramfs)...) // which becomes the emulator
+// machine is a virtual one, with two CPUs and its console on standard output.
+type machine struct {
+	by               clock
+	arch             string
+	memory           int // MiB
+	image, initramfs string
+}
+
+// command ends with the context, and with this process, which a timeout of go test ends without any cleanup.
+func (m machine) command(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "nice", m.emulator()...) // which becomes the emulator
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-func emulator(c clock, arch, image, initramfs string) []string {
-	common := append(c.arguments(), "-m", "1024", "-smp", "2",
+func (m machine) emulator() []string {
+	common := append(m.by.arguments(), "-m", strconv.Itoa(m.memory), "-smp", "2",
 		"-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio",
-		"-kernel", image, "-initrd", initramfs, "-append",
+		"-kernel", m.image, "-initrd", m.initramfs, "-append",
 	)
-	if arch == "arm64" {
+	if m.arch == "arm64" {
 		args := append([]string{"qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "neoverse-n1"}, common...)
 		return append(args, "console=ttyAMA0 panic=-1 quiet")
 	}
@@ -65,8 +73,8 @@ func emulator(c clock, arch, image, initramfs string) []string {
 
 // boot runs one machine to its end and returns the checks that its guest made. An error means that it did not get to its
 // last one; the end of the console is in it.
-func boot(ctx context.Context, by clock, arch, image, initramfs string) ([]console.Check, error) {
-	cmd := machine(ctx, by, arch, image, initramfs)
+func (m machine) boot(ctx context.Context) ([]console.Check, error) {
+	cmd := m.command(ctx)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

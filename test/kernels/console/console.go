@@ -1,4 +1,4 @@
-// Package console is what a guest says to the host over its serial console, among the kernel's own messages.
+// Package console is what a guest says to the host over its serial console, among the kernel's own messages, and what the host has told it.
 package console
 
 import (
@@ -18,6 +18,14 @@ type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+}
+
+// Runtime is a program in a language, for a guest to profile.
+type Runtime struct {
+	Name    string   // python, node or java
+	Root    string   // the folder that is its root
+	Command []string // in that root; the CPU time in seconds is appended
+	Source  string   // of the program, outside the root
 }
 
 // Print writes one line.
