@@ -103,7 +103,7 @@ browser() {
 	scripts/web.sh install
 	scripts/build.sh
 	local status=0
-	gotest -json -count=1 -timeout 10m ./test/browser || status=$?
+	gotest -json -count=1 -timeout 20m ./test/browser || status=$?
 	echo "screenshots: $PWD/.cache/screenshots"
 	((status != 0)) || cat .cache/screenshots/*/times.txt
 	return $status
@@ -150,7 +150,7 @@ e2e)
 	stage e2e e2e
 	;;
 browser)
-	stage setup scripts/setup.sh test browser
+	stage setup scripts/setup.sh test browser ${HOSTPROFILES_TEST_FULL:+mix}
 	build_summary
 	stage web web
 	stage browser browser

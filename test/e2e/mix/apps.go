@@ -1,7 +1,32 @@
 package mix
 
-// applications are programs in the languages whose functions are named, as people run them: servers under load, and tools.
-func applications() []Program {
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/hostprofiles/hostprofiles/test/e2e/workloads"
+)
+
+// Modules has what the applications take from npm, where their scripts look for it: the environment says where.
+func Modules() error {
+	root, err := workloads.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(root, "scripts", "applications.sh"))
+	cmd.Stderr = os.Stderr
+	modules, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("fetching modules of npm: %w", err)
+	}
+	return os.Setenv("NODE_MODULES", strings.TrimSpace(string(modules)))
+}
+
+// Applications are programs in the languages whose functions are named, as people run them: servers under load, and tools.
+func Applications() []Program {
 	python := []string{"python3.11", "python3.12", "python3.13", "uwsgi-core"} // of Debian's
 	return []Program{
 		{Name: "Django in gunicorn", Images: python, Setup: django, Run: `

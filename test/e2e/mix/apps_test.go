@@ -1,9 +1,6 @@
 package mix
 
 import (
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
@@ -19,10 +16,12 @@ const (
 // TestApplications profiles servers under load and tools in Python, JavaScript and Java, and writes a table of what came of their frames.
 func TestApplications(t *testing.T) {
 	needFull(t)
-	applicationModules(t)
+	if err := Modules(); err != nil {
+		t.Fatal(err)
+	}
 	files, dir := Files{}, workDir(t)
 	var tallies []*Tally
-	for _, p := range chosen(t, applications(), applications()) {
+	for _, p := range chosen(t, Applications(), Applications()) {
 		t.Run(p.Name, func(t *testing.T) {
 			_, tally := measure(t, p, dir, files)
 			judgeApplication(t, tally)
@@ -32,18 +31,6 @@ func TestApplications(t *testing.T) {
 	table := ApplicationTable(tallies)
 	t.Log("\n" + table)
 	write(t, "applications.md", table)
-}
-
-// applicationModules has what the applications take from npm, where their scripts look for it.
-func applicationModules(t *testing.T) {
-	t.Helper()
-	cmd := exec.Command("../../../scripts/applications.sh")
-	cmd.Stderr = os.Stderr
-	modules, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("NODE_MODULES", strings.TrimSpace(string(modules)))
 }
 
 func judgeApplication(t *testing.T, tally *Tally) {

@@ -101,7 +101,7 @@ func chosen(t *testing.T, all, byDefault []Program) (some []Program) {
 		named := func(p Program) bool { return p.Name == name }
 		if i := slices.IndexFunc(all, named); i >= 0 {
 			some = append(some, all[i])
-		} else if !slices.ContainsFunc(slices.Concat(Programs(), applications()), named) {
+		} else if !slices.ContainsFunc(slices.Concat(Programs(), Applications()), named) {
 			t.Fatalf("there is no program %q", name)
 		}
 	}
