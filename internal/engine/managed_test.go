@@ -333,3 +333,21 @@ func TestHides(t *testing.T) {
 		require.Equal(t, want, st.hides(a), "%#x", a)
 	}
 }
+
+// TestMissed: native frames in code that is a runtime's stand for frames that are missing.
+func TestMissed(t *testing.T) {
+	st := &processState{p: &process.Process{PID: 7}}
+	for _, id := range []unwind.Runtime{unwind.RuntimePython, unwind.RuntimeV8} {
+		m := newManaged(st, nil, foundRuntime{&toyRuntime{}, runtimes.All()[id]})
+		m.plan.Ranges = []runtimes.Range{{Start: 0x1000 * unwind.Addr(id), End: 0x1000*unwind.Addr(id) + 0x100}}
+		st.runtimes = append(st.runtimes, m)
+	}
+	at := func(id unwind.Runtime) unwind.RawFrame { return unwind.RawFrame{A: 0x1000*uint64(id) + 8} }
+	other := unwind.RawFrame{A: 0x9000}
+	own := at(unwind.RuntimePython)
+	own.Runtime = unwind.RuntimePython
+	require.Equal(t, unwind.RuntimeNative, st.missed(nil))
+	require.Equal(t, unwind.RuntimeNative, st.missed([]unwind.RawFrame{other, own}))
+	require.Equal(t, unwind.RuntimePython, st.missed([]unwind.RawFrame{other, at(unwind.RuntimePython)}))
+	require.Equal(t, unwind.RuntimeV8, st.missed([]unwind.RawFrame{at(unwind.RuntimeV8)}))
+}

@@ -69,21 +69,31 @@ func (e *Engine) managedLocation(k *stack, f unwind.RawFrame) (l profile.Locatio
 
 // hides tells whether an address is in code whose frames a runtime wants hidden.
 func (st *processState) hides(a unwind.Addr) bool {
+	return slices.ContainsFunc(st.runtimes, func(m *managed) bool { return among(m.plan.Hidden, a) })
+}
+
+// missed is a runtime that has native frames in its code, which stand for frames of its own; native if there is none.
+func (st *processState) missed(frames []unwind.RawFrame) unwind.Runtime {
 	for _, m := range st.runtimes {
-		_, found := slices.BinarySearchFunc(m.plan.Hidden, a, func(r runtimes.Range, a unwind.Addr) int {
-			switch {
-			case r.Start > a:
-				return 1
-			case r.End <= a:
-				return -1
-			}
-			return 0
-		})
-		if found {
-			return true
+		if slices.ContainsFunc(frames, func(f unwind.RawFrame) bool { return !f.Managed() && among(m.plan.Ranges, f.LookupAddr()) }) {
+			return m.entry.ID
 		}
 	}
-	return false
+	return unwind.RuntimeNative
+}
+
+// among tells whether an address is in one of sorted ranges.
+func among(sorted []runtimes.Range, a unwind.Addr) bool {
+	_, found := slices.BinarySearchFunc(sorted, a, func(r runtimes.Range, a unwind.Addr) int {
+		switch {
+		case r.Start > a:
+			return 1
+		case r.End <= a:
+			return -1
+		}
+		return 0
+	})
+	return found
 }
 
 func (e *Engine) managedMissing(m *managed, f unwind.RawFrame, now time.Time) {

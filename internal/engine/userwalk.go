@@ -67,9 +67,12 @@ func (e *Engine) walkOn(k *stack) (needs *process.Executable[*executable]) {
 			Exact: k.pending&unwind.FrameReturn == 0, Leaf: len(k.user) == 0,
 		}
 	}
-	l := codeLookup{e: e, k: k}
+	l, before := codeLookup{e: e, k: k}, len(k.user)
 	k.user, k.stop = e.walker.Continue(k.at, ebpf.Arch, &k.memory, &l, k.user, e.cfg.MaxFrames)
 	k.at = e.walker.State()
+	if k.failed == unwind.RuntimeNative { // its frames are not to be had from a copy of the stack
+		k.failed = k.state.missed(k.user[before:])
+	}
 	if k.stop == unwind.StopNoTable && l.needs != nil {
 		return l.needs
 	}
