@@ -13,8 +13,20 @@ import (
 // symbolPatience is how long a report waits for symbols that are being looked up, and for who its processes are.
 const symbolPatience = 5 * time.Second
 
+// kernelPatience is how long it waits while the kernel's symbols are read, which tell what was loaded a moment ago and may be gone soon:
+// on a machine that is emulated, or has no CPU left, that takes longer than anything else.
+const kernelPatience = 12 * time.Second
+
+// patience is how long a report waits.
+func (e *Engine) patience() time.Duration {
+	if e.kernelReading {
+		return kernelPatience
+	}
+	return symbolPatience
+}
+
 // untilReported is how long what is gone may be needed: reports may be about it that are still to come.
-func (e *Engine) untilReported() time.Duration { return 2*e.cfg.ReportInterval + 2*symbolPatience }
+func (e *Engine) untilReported() time.Duration { return 2*e.cfg.ReportInterval + 2*kernelPatience }
 
 // report is an interval's samples on their way out, waiting for symbols and identities.
 type report struct {
@@ -61,7 +73,7 @@ func (e *Engine) beginFlush(now time.Time) {
 func (e *Engine) flushReady(now time.Time) {
 	for len(e.reports) > 0 {
 		r := e.reports[0]
-		if r.waits(e.symbols.answered) && now.Sub(r.to) < symbolPatience {
+		if r.waits(e.symbols.answered) && now.Sub(r.to) < e.patience() {
 			return
 		}
 		e.reports = e.reports[1:]

@@ -188,3 +188,15 @@ func TestModuleLoadedAgain(t *testing.T) {
 		t.Error("it was loaded again")
 	}
 }
+
+// TestPatience: a report waits longer for the kernel's symbols than for others, and what it needs is kept for as long.
+func TestPatience(t *testing.T) {
+	e := &Engine{}
+	if p := e.patience(); p != symbolPatience {
+		t.Errorf("%v", p)
+	}
+	e.kernelReading = true
+	if p := e.patience(); p != kernelPatience || e.untilReported() < 2*p {
+		t.Errorf("%v, and kept for %v", p, e.untilReported())
+	}
+}
