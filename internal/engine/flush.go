@@ -33,14 +33,15 @@ type report struct {
 	builder  *profile.Builder
 	from, to time.Time
 	asked    uint64 // symbol requests up to here belong to it
+	kernel   uint64 // so many readings of the kernel's symbols, too: their answer may be the last that comes
 	names    int    // bytes of names that nothing else refers to
 
 	unidentified []*processState // of which it was being found out who they are
 }
 
 // waits tells whether something is still being found out that the report is about.
-func (r *report) waits(answered uint64) bool {
-	return answered < r.asked || slices.ContainsFunc(r.unidentified, func(st *processState) bool { return st.identifying > 0 })
+func (r *report) waits(answered, kernel uint64) bool {
+	return answered < r.asked || kernel < r.kernel || slices.ContainsFunc(r.unidentified, func(st *processState) bool { return st.identifying > 0 })
 }
 
 // unidentified lists the processes of which it is being found out who they are.
@@ -61,7 +62,7 @@ func (e *Engine) beginFlush(now time.Time) {
 	}
 	e.startJITJobs(now, true)
 	e.reports = append(e.reports, report{
-		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, names: e.said.replaced, unidentified: e.unidentified(),
+		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, kernel: e.kernelExpected(), names: e.said.replaced, unidentified: e.unidentified(),
 	})
 	e.said.replaced = 0
 	e.builder, e.began = e.newBuilder(), now
@@ -73,7 +74,7 @@ func (e *Engine) beginFlush(now time.Time) {
 func (e *Engine) flushReady(now time.Time) {
 	for len(e.reports) > 0 {
 		r := e.reports[0]
-		if r.waits(e.symbols.answered) && now.Sub(r.to) < e.patience() {
+		if r.waits(e.symbols.answered, e.kernelReadings) && now.Sub(r.to) < e.patience() {
 			return
 		}
 		e.reports = e.reports[1:]

@@ -44,16 +44,17 @@ type kernelNames struct {
 	kernelByMapping map[*profile.Mapping]*kernelObject
 	kernelSerials   uint64 // given out
 
-	kernelMissed  map[uint64]struct{}        // pages with addresses that no symbol covers
-	kernelUnnamed map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
-	kernelMisses  bool                       // there are such addresses, or may be
-	kernelNew     bool                       // one was in another page than those before
-	kernelChanged bool                       // modules are others than those that were read
-	kernelRead    time.Time                  // when it was
-	kernelCPU     allowance                  // for doing so again
-	kernelReading bool
-	kernelOwed    bool // symbols.asked has another reading already, which follows the one that is under way
-	kernelHidden  bool
+	kernelMissed   map[uint64]struct{}        // pages with addresses that no symbol covers
+	kernelUnnamed  map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
+	kernelMisses   bool                       // there are such addresses, or may be
+	kernelNew      bool                       // one was in another page than those before
+	kernelChanged  bool                       // modules are others than those that were read
+	kernelRead     time.Time                  // when it was
+	kernelCPU      allowance                  // for doing so again
+	kernelReading  bool
+	kernelReadings uint64 // that are over, or were given up
+	kernelOwed     bool   // symbols.asked has another reading already, which follows the one that is under way
+	kernelHidden   bool
 
 	programs      programs
 	programsPoll  uint64 // when they were looked at
@@ -126,6 +127,7 @@ func (e *Engine) readKernelSymbols() {
 			}
 			now := time.Now()
 			e.kernelReading, e.kernelRead = false, now
+			e.kernelReadings++
 			defer e.payReading(now)
 			if errors.Is(err, kallsyms.ErrHidden) {
 				if e.kernelHidden {
@@ -289,8 +291,21 @@ func (e *Engine) payReading(now time.Time) {
 	}
 	if e.readChanged(now); e.kernelOwed {
 		e.kernelOwed = false
+		e.kernelReadings++
 		e.symbols.answered++
 	}
+}
+
+// kernelExpected is how many readings there will have been when those are over that are under way or owed.
+func (e *Engine) kernelExpected() uint64 {
+	n := e.kernelReadings
+	if e.kernelReading {
+		n++
+	}
+	if e.kernelOwed {
+		n++
+	}
+	return n
 }
 
 // loadedModules notices that modules were loaded or removed.

@@ -200,3 +200,25 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%v, and kept for %v", p, e.untilReported())
 	}
 }
+
+// TestReportWaitsForKernel: answers to what was asked later are no substitute for the kernel's symbols.
+func TestReportWaitsForKernel(t *testing.T) {
+	e := &Engine{}
+	e.symbols.asked, e.symbols.answered = 5, 4
+	e.kernelReading, e.kernelReadings = true, 7
+	r := report{asked: e.symbols.asked, kernel: e.kernelExpected()}
+	e.symbols.asked, e.symbols.answered = 6, 5 // another's
+	if !r.waits(e.symbols.answered, e.kernelReadings) {
+		t.Error("it does not wait")
+	}
+	e.oweReading()
+	if n := e.kernelExpected(); n != 9 {
+		t.Errorf("%d readings are expected", n)
+	}
+	e.kernelReading = false
+	e.kernelReadings++
+	e.payReading(time.Now()) // nothing has changed: it is given up
+	if r.waits(e.symbols.answered, e.kernelReadings) || e.kernelReadings != 9 {
+		t.Errorf("it waits, after %d readings", e.kernelReadings)
+	}
+}
