@@ -8,7 +8,7 @@ import (
 
 // TestScripts has bash read every script without running it, as they run only with all tests.
 func TestScripts(t *testing.T) {
-	checkScripts(t, slices.Concat(Programs(), applications()))
+	checkScripts(t, slices.Concat(Programs(), Applications()))
 }
 
 func checkScripts(t *testing.T, programs []Program) {
