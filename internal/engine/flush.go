@@ -13,35 +13,22 @@ import (
 // symbolPatience is how long a report waits for symbols that are being looked up, and for who its processes are.
 const symbolPatience = 5 * time.Second
 
-// kernelPatience is how long it waits while the kernel's symbols are read, which tell what was loaded a moment ago and may be gone soon:
-// on a machine that is emulated, or has no CPU left, that takes longer than anything else.
-const kernelPatience = 12 * time.Second
-
-// patience is how long a report waits.
-func (e *Engine) patience() time.Duration {
-	if e.kernelReading {
-		return kernelPatience
-	}
-	return symbolPatience
-}
-
 // untilReported is how long what is gone may be needed: reports may be about it that are still to come.
-func (e *Engine) untilReported() time.Duration { return 2*e.cfg.ReportInterval + 2*kernelPatience }
+func (e *Engine) untilReported() time.Duration { return 2*e.cfg.ReportInterval + 2*symbolPatience }
 
 // report is an interval's samples on their way out, waiting for symbols and identities.
 type report struct {
 	builder  *profile.Builder
 	from, to time.Time
-	asked    uint64 // symbol requests up to here belong to it
-	kernel   uint64 // so many readings of the kernel's symbols, too: their answer may be the last that comes
-	names    int    // bytes of names that nothing else refers to
+	asked    question // the last that it waits for
+	names    int      // bytes of names that nothing else refers to
 
 	unidentified []*processState // of which it was being found out who they are
 }
 
 // waits tells whether something is still being found out that the report is about.
-func (r *report) waits(answered, kernel uint64) bool {
-	return answered < r.asked || kernel < r.kernel || slices.ContainsFunc(r.unidentified, func(st *processState) bool { return st.identifying > 0 })
+func (r *report) waits(q *questions) bool {
+	return !q.answered(r.asked) || slices.ContainsFunc(r.unidentified, func(st *processState) bool { return st.identifying > 0 })
 }
 
 // unidentified lists the processes of which it is being found out who they are.
@@ -62,7 +49,7 @@ func (e *Engine) beginFlush(now time.Time) {
 	}
 	e.startJITJobs(now, true)
 	e.reports = append(e.reports, report{
-		builder: e.builder, from: e.began, to: now, asked: e.symbols.asked, kernel: e.kernelExpected(), names: e.said.replaced, unidentified: e.unidentified(),
+		builder: e.builder, from: e.began, to: now, asked: e.symbols.reported(), names: e.said.replaced, unidentified: e.unidentified(),
 	})
 	e.said.replaced = 0
 	e.builder, e.began = e.newBuilder(), now
@@ -74,7 +61,7 @@ func (e *Engine) beginFlush(now time.Time) {
 func (e *Engine) flushReady(now time.Time) {
 	for len(e.reports) > 0 {
 		r := e.reports[0]
-		if r.waits(e.symbols.answered, e.kernelReadings) && now.Sub(r.to) < e.patience() {
+		if r.waits(&e.symbols.questions) && now.Sub(r.to) < symbolPatience {
 			return
 		}
 		e.reports = e.reports[1:]

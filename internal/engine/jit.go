@@ -285,14 +285,14 @@ func (e *Engine) startJITJob(c *jitCode) {
 		}
 	}
 	c.wanted, c.names, c.running = nil, nil, true
-	e.symbols.asked++
+	of := e.symbols.ask()
 	about := aboutProcess(r.pid, "names of JIT code")
 	about.lines = true
 	e.jobs.submit(about, jitTimeout, func(ctx context.Context) (any, error) { return r.read(ctx) },
 		func(v any, err error) {
 			c.running, c.looked = false, time.Now()
 			e.said.spend(c, r.cpu.soFar())
-			e.symbols.answered++
+			e.symbols.answer(of)
 			if len(c.wanted) > 0 {
 				e.jit.enqueue(c)
 			}

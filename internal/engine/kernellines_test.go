@@ -404,16 +404,16 @@ func TestModuleWhileReading(t *testing.T) {
 	k.loaded(moduleBase)
 	l := e.kernelLocation(work)
 	e.followKernel(time.Now())
-	r := report{asked: e.symbols.asked, kernel: e.kernelExpected()}
+	r := report{asked: e.symbols.reported()}
 	first := e.kallsyms
 	e.jobs.finish(e.jobs.files, <-e.jobs.files.results()) // and no other, however quick it is
 	if e.kallsyms == first {
 		t.Error("that reading is not over")
 	}
-	if !r.waits(e.symbols.answered, e.kernelReadings) {
+	if !r.waits(&e.symbols.questions) {
 		t.Errorf("the report is sent with %q", k.chain(l))
 	}
-	k.until("the report has all that it waits for", func() bool { return !r.waits(e.symbols.answered, e.kernelReadings) })
+	k.until("the report has all that it waits for", func() bool { return !r.waits(&e.symbols.questions) })
 	if got, want := k.chain(l), "mod_work; [mod] "+k.buildID("mod"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -423,8 +423,8 @@ func TestModuleWhileReading(t *testing.T) {
 	e.kernelCPU.spend(time.Minute)
 	e.kernelChanged = true
 	e.followKernel(time.Now())
-	r = report{asked: e.symbols.asked, kernel: e.kernelExpected()}
-	k.until("the report has all that it waits for", func() bool { return !r.waits(e.symbols.answered, e.kernelReadings) })
+	r = report{asked: e.symbols.reported()}
+	k.until("the report has all that it waits for", func() bool { return !r.waits(&e.symbols.questions) })
 	if e.kernelReading || e.kernelOwed || !e.symbols.idle() {
 		t.Errorf("reading %v, owed %v, idle %v", e.kernelReading, e.kernelOwed, e.symbols.idle())
 	}

@@ -44,17 +44,17 @@ type kernelNames struct {
 	kernelByMapping map[*profile.Mapping]*kernelObject
 	kernelSerials   uint64 // given out
 
-	kernelMissed   map[uint64]struct{}        // pages with addresses that no symbol covers
-	kernelUnnamed  map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
-	kernelMisses   bool                       // there are such addresses, or may be
-	kernelNew      bool                       // one was in another page than those before
-	kernelChanged  bool                       // modules are others than those that were read
-	kernelRead     time.Time                  // when it was
-	kernelCPU      allowance                  // for doing so again
-	kernelReading  bool
-	kernelReadings uint64 // that are over, or were given up
-	kernelOwed     bool   // symbols.asked has another reading already, which follows the one that is under way
-	kernelHidden   bool
+	kernelMissed  map[uint64]struct{}        // pages with addresses that no symbol covers
+	kernelUnnamed map[uint64]*unnamedAddress // addresses without a name, for as long as a report may be about them
+	kernelMisses  bool                       // there are such addresses, or may be
+	kernelNew     bool                       // one was in another page than those before
+	kernelChanged bool                       // modules are others than those that were read
+	kernelRead    time.Time                  // when it was
+	kernelCPU     allowance                  // for doing so again
+	kernelReading bool
+	kernelOwed    bool     // reports wait for another one, which follows the one that is under way
+	kernelOwes    question // of these reports
+	kernelHidden  bool
 
 	programs      programs
 	programsPoll  uint64 // when they were looked at
@@ -110,8 +110,9 @@ func (e *Engine) readKernelSymbols() {
 	e.kernelReading = true
 	e.followPrograms() // those are read
 	e.kernelMisses, e.kernelChanged, e.programsLater = false, false, false
+	of := e.kernelOwes
 	if !e.kernelOwed {
-		e.symbols.asked++
+		of = e.symbols.ask()
 	}
 	e.kernelOwed = false
 	old, files, cpu := e.kallsyms, e.files, &cpuTime{}
@@ -121,13 +122,12 @@ func (e *Engine) readKernelSymbols() {
 			return files.read(old)
 		},
 		func(v any, err error) {
-			e.symbols.answered++
+			e.symbols.answer(of)
 			if old != nil {
 				e.kernelCPU.spend(cpu.soFar())
 			}
 			now := time.Now()
 			e.kernelReading, e.kernelRead = false, now
-			e.kernelReadings++
 			defer e.payReading(now)
 			if errors.Is(err, kallsyms.ErrHidden) {
 				if e.kernelHidden {
@@ -279,8 +279,7 @@ func (e *Engine) readChanged(now time.Time) {
 // oweReading has reports wait for the reading after the one that is under way, which may have begun before what was sampled was there.
 func (e *Engine) oweReading() {
 	if !e.kernelOwed {
-		e.kernelOwed = true
-		e.symbols.asked++
+		e.kernelOwed, e.kernelOwes = true, e.symbols.ask()
 	}
 }
 
@@ -291,21 +290,8 @@ func (e *Engine) payReading(now time.Time) {
 	}
 	if e.readChanged(now); e.kernelOwed {
 		e.kernelOwed = false
-		e.kernelReadings++
-		e.symbols.answered++
+		e.symbols.answer(e.kernelOwes)
 	}
-}
-
-// kernelExpected is how many readings there will have been when those are over that are under way or owed.
-func (e *Engine) kernelExpected() uint64 {
-	n := e.kernelReadings
-	if e.kernelReading {
-		n++
-	}
-	if e.kernelOwed {
-		n++
-	}
-	return n
 }
 
 // loadedModules notices that modules were loaded or removed.

@@ -188,37 +188,3 @@ func TestModuleLoadedAgain(t *testing.T) {
 		t.Error("it was loaded again")
 	}
 }
-
-// TestPatience: a report waits longer for the kernel's symbols than for others, and what it needs is kept for as long.
-func TestPatience(t *testing.T) {
-	e := &Engine{}
-	if p := e.patience(); p != symbolPatience {
-		t.Errorf("%v", p)
-	}
-	e.kernelReading = true
-	if p := e.patience(); p != kernelPatience || e.untilReported() < 2*p {
-		t.Errorf("%v, and kept for %v", p, e.untilReported())
-	}
-}
-
-// TestReportWaitsForKernel: answers to what was asked later are no substitute for the kernel's symbols.
-func TestReportWaitsForKernel(t *testing.T) {
-	e := &Engine{}
-	e.symbols.asked, e.symbols.answered = 5, 4
-	e.kernelReading, e.kernelReadings = true, 7
-	r := report{asked: e.symbols.asked, kernel: e.kernelExpected()}
-	e.symbols.asked, e.symbols.answered = 6, 5 // another's
-	if !r.waits(e.symbols.answered, e.kernelReadings) {
-		t.Error("it does not wait")
-	}
-	e.oweReading()
-	if n := e.kernelExpected(); n != 9 {
-		t.Errorf("%d readings are expected", n)
-	}
-	e.kernelReading = false
-	e.kernelReadings++
-	e.payReading(time.Now()) // nothing has changed: it is given up
-	if r.waits(e.symbols.answered, e.kernelReadings) || e.kernelReadings != 9 {
-		t.Errorf("it waits, after %d readings", e.kernelReadings)
-	}
-}

@@ -282,13 +282,13 @@ func (e *Engine) startManagedJob(m *managed) {
 		return
 	}
 	m.running = true
-	e.symbols.asked++
+	of := e.symbols.ask()
 	about := aboutProcess(j.pid, m.entry.FrameType+" functions")
 	about.lines = true
 	e.jobs.submit(about, managedTimeout, j.run, func(_ any, err error) {
 		m.running = false
 		e.said.spend(m, j.cpu.soFar())
-		e.symbols.answered++
+		e.symbols.answer(of)
 		e.held.wake(m)
 		if err != nil {
 			e.managedFailed(m, j, err)

@@ -48,7 +48,7 @@ func (e *Engine) listFunctions(w wanting) {
 	}
 	batch := b.nameless
 	b.nameless, b.listing = nil, true
-	e.symbols.asked++
+	of := e.symbols.ask()
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
 	begun := true
 	ended := new(atomic.Bool) // what it did is to be seen from then on
@@ -78,7 +78,7 @@ func (e *Engine) listFunctions(w wanting) {
 		},
 		func(v any, err error) {
 			b.listing = false
-			e.symbols.answered++
+			e.symbols.answer(of)
 			if err != nil {
 				if begun {
 					b.left = ended

@@ -27,8 +27,7 @@ const (
 type symbolizer struct {
 	queue     []wanting // with addresses that no job has yet
 	byMapping map[*profile.Mapping]*executableSymbols
-	asked     uint64 // addresses
-	answered  uint64
+	questions
 
 	gone      []*goneSymbols // in the order of time
 	goneBytes int            // of those
@@ -48,6 +47,7 @@ type wanting struct {
 type executableSymbols struct {
 	lru     *simplelru.LRU[unwind.FileAddr, *symbolized]
 	wanted  []unwind.FileAddr // for the next job
+	asked   question          // about these
 	running bool
 	queued  bool
 	names   *symbolize.Symbolizer // used by one job at a time
@@ -110,15 +110,15 @@ func (s *symbolizer) want(e *Engine, x *process.Executable[*executable], a unwin
 			s.byMapping[m] = xs
 		}
 	}
-	s.asked++
+	if len(xs.wanted) == 0 {
+		xs.asked = s.ask()
+	}
 	xs.wanted = append(xs.wanted, a)
 	if !xs.queued {
 		xs.queued = true
 		s.queue = append(s.queue, wanting{x, x.Payload})
 	}
 }
-
-func (s *symbolizer) idle() bool { return s.answered == s.asked }
 
 // resolve is the Builder's view of the cache.
 func (s *symbolizer) resolve(dst []unwind.Line, l *profile.Location) []unwind.Line {
@@ -154,7 +154,9 @@ func (s *symbolizer) drop(xs *executableSymbols) {
 	for _, a := range xs.wanted {
 		xs.lru.Remove(a)
 	}
-	s.answered += uint64(len(xs.wanted))
+	if len(xs.wanted) > 0 {
+		s.answer(xs.asked)
+	}
 	xs.wanted = nil
 }
 
@@ -180,7 +182,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 		}
 		return
 	}
-	batch := xs.wanted
+	batch, of := xs.wanted, xs.asked
 	xs.wanted = nil
 	xs.running = true
 	elf, names, path, builds := w.payload.elf, xs.names, w.x.File.Path, e.builds
@@ -195,7 +197,7 @@ func (e *Engine) startSymbolJob(w wanting) {
 		},
 		func(v any, err error) {
 			xs.running = false
-			e.symbols.answered += uint64(len(batch))
+			e.symbols.answer(of)
 			if err != nil {
 				// Too much to do, or the file hangs: whoever sees these addresses again asks again.
 				e.count.SymbolErrors++
