@@ -30,9 +30,6 @@ const machineTimeout = 8 * time.Minute
 
 // TestKernels profiles on 5.10, 6.1, 6.12, 6.18 and the newest.
 func TestKernels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reserved for make test-full and make test-kernels: virtual machines take minutes")
-	}
 	root, err := workloads.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)

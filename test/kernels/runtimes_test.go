@@ -27,9 +27,6 @@ const (
 
 // TestRuntimes profiles CPython, Node.js and Java on the architecture that this machine has not: test/e2e does it with its own.
 func TestRuntimes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reserved for make test-full and make test-kernels: virtual machines take minutes")
-	}
 	root, err := workloads.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)

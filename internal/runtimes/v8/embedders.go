@@ -20,8 +20,8 @@ const (
 	versionBytes    = 24 // more than the numbers of a version take
 )
 
-// embeddedSymbols tells of V8 in another program than Node.js.
-func embeddedSymbols(f *elffile.File, d *elffile.Dynamic) (*symbols, error) {
+// embedderSymbols tells of V8 in another program than Node.js.
+func embedderSymbols(f *elffile.File, d *elffile.Dynamic) (*symbols, error) {
 	if _, ok, err := d.Lookup(addonSymbol); err != nil || !ok {
 		return nil, cmp.Or(err, error(runtimes.ErrNotThis))
 	}
@@ -38,7 +38,7 @@ func embeddedSymbols(f *elffile.File, d *elffile.Dynamic) (*symbols, error) {
 	if c == nil {
 		return nil, fmt.Errorf("V8 %s without constants for debuggers: %w", v, runtimes.ErrUnsupported)
 	}
-	return &symbols{constants: c, known: v}, nil
+	return &symbols{constants: c, embedder: v}, nil
 }
 
 // embeddedVersion finds the text; zero if there is none.

@@ -50,7 +50,7 @@ type symbols struct {
 	major, minor *elffile.Symbol
 	sizes        *elffile.Symbol
 	builtins     []builtin
-	known        version // if it is known otherwise
+	embedder     version // if it is known otherwise
 }
 
 // constants are V8's for debuggers, by their names without the prefix.
@@ -80,7 +80,7 @@ func findSymbols(f *elffile.File) (*symbols, error) {
 	case err != nil:
 		return nil, err
 	case !ok:
-		return embeddedSymbols(f, d)
+		return embedderSymbols(f, d)
 	}
 	s := &symbols{constants: constants{}}
 	at := map[string]elffile.Symbol{}
@@ -167,8 +167,8 @@ func text(b []byte) string {
 }
 
 func (s *symbols) version(f *elffile.File) (v version, err error) {
-	if s.known != (version{}) {
-		return s.known, nil
+	if s.embedder != (version{}) {
+		return s.embedder, nil
 	}
 	if s.major == nil || s.minor == nil {
 		return v, fmt.Errorf("V8 that does not say its version: %w", runtimes.ErrUnsupported)

@@ -202,13 +202,21 @@ func runAll(programs []workloads.Built, cpu time.Duration) []outcome {
 
 // runOn runs a program on one CPU: it inherits the choice from the thread that starts it.
 func runOn(cpu int, b workloads.Built, limits workloads.Limits) outcome {
-	runtime.LockOSThread() // and never unlock it: the thread ends with its goroutine
+	if err := pin(cpu); err != nil {
+		return outcome{built: b, err: fmt.Errorf("running %s: %w", b.Name, err)}
+	}
+	return run(b, limits)
+}
+
+// pin binds the calling goroutine's thread, and what it starts, to one CPU. The thread ends with the goroutine.
+func pin(cpu int) error {
+	runtime.LockOSThread() // and never unlock it
 	var one unix.CPUSet
 	one.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return outcome{built: b, err: fmt.Errorf("choosing CPU %d for %s: %w", cpu, b.Name, err)}
+		return fmt.Errorf("choosing CPU %d: %w", cpu, err)
 	}
-	return run(b, limits)
+	return nil
 }
 
 type outcome struct {

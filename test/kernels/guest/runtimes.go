@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,11 +71,8 @@ func runRuntime(p console.Runtime, cpu time.Duration) (pid int, err error) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlock it: the thread ends with its goroutine
-		var one unix.CPUSet
-		one.Set(0)
-		if err := unix.SchedSetaffinity(0, &one); err != nil {
-			done <- fmt.Errorf("choosing a CPU for %s: %w", p.Name, err)
+		if err := pin(0); err != nil {
+			done <- fmt.Errorf("running %s: %w", p.Name, err)
 			return
 		}
 		cmd := exec.Command(p.Command[0], append(p.Command[1:len(p.Command):len(p.Command)], strconv.Itoa(int(cpu.Seconds())))...)
