@@ -205,6 +205,12 @@ INLINE int hotspot_interpreted(struct scratch *s, const struct hotspot_proc *p)
 		leaf = 0;
 		bcp = 0;
 	}
+#if defined(__TARGET_ARCH_arm64)
+	/* An interpreted caller's stack pointer has room for its whole expression stack, a part of
+	 * which the callee lies on (generate_normal_entry of cpu/aarch64, JDK 8 to 26). */
+	if (sender < fp + 16 && hotspot_within(ra, p->interpreter_low, p->interpreter_high))
+		sender = fp + 16;
+#endif
 	if (fp < sp || fp - sp >= HOTSPOT_STACK || !hotspot_within(ra, p->low, p->high) ||
 	    sender < fp + 16 || sender - fp >= HOTSPOT_STACK || (sender & 7))
 		return hotspot_entry(s, p);

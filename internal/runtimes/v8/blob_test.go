@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
@@ -276,7 +277,7 @@ func TestEmbeddedVersion(t *testing.T) {
 // TestRustConstants: what is known of Deno is enough for its version, and no other's.
 func TestRustConstants(t *testing.T) {
 	c := rustConstants(version{15, 0})
-	if _, err := layoutOf(version{15, 0}, c); err != nil {
+	if _, err := layoutOf(version{15, 0}, unwind.ArchAMD64, c); err != nil {
 		t.Error(err)
 	}
 	types, err := typesOf(c)

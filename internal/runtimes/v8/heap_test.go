@@ -3,6 +3,7 @@ package v8
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -57,7 +58,12 @@ const (
 
 func newTestHeap(t *testing.T, v version) *testHeap {
 	t.Helper()
-	l, err := layoutOf(v, constants{})
+	return newTestHeapOf(t, v, unwind.ArchAMD64)
+}
+
+func newTestHeapOf(t *testing.T, v version, arch unwind.Arch) *testHeap {
+	t.Helper()
+	l, err := layoutOf(v, arch, constants{})
 	require.NoError(t, err)
 	i := &image{version: v, layout: l, types: types{
 		shared: typeShared, scopeInfo: typeScope, script: typeScript, bytecodeArray: typeBytecode, code: typeCode, stream: typeStream,
@@ -327,7 +333,7 @@ func (m *testHeap) optimized(outer, middle, inner uint64, exact bool) (f unwind.
 
 	code := m.object(typeCode, make([]uint64, 7)...)
 	object := code
-	m.next = (m.next+uint64(l.header)+255)&^255 - uint64(l.header)
+	m.next = (m.next+uint64(l.header)+255)&^255 + l.align - uint64(l.header) // no rounder than it is
 	if l.stream {
 		object = m.object(typeStream, tag(code), 0)
 	} else {
@@ -361,9 +367,10 @@ func (m *testHeap) optimized(outer, middle, inner uint64, exact bool) (f unwind.
 
 // TestOptimized names the functions that were put in place of calls, the innermost first.
 func TestOptimized(t *testing.T) {
-	for _, v := range versions() {
-		t.Run(v.String(), func(t *testing.T) {
-			m := newTestHeap(t, v)
+	for i := range 2 * len(versions()) {
+		v, arch := versions()[i/2], []unwind.Arch{unwind.ArchAMD64, unwind.ArchARM64}[i%2]
+		t.Run(fmt.Sprintf("%v %v", v, arch), func(t *testing.T) {
+			m := newTestHeapOf(t, v, arch)
 			script := m.script("/a.js", strings.Repeat("0123456789\n", 5)) // position 10*n+k is in line 1+..
 			function := func(name string) uint64 { return m.shared(0, m.scope(name, "", 0), script) }
 			outer, middle, inner := function("outer"), function("middle"), function("inner")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
 )
 
@@ -70,7 +71,7 @@ const oldest = 7
 
 // layoutOf returns the layout of a version, from the sources of V8 7.8, 8.7, 10.2, 11.3, 12.4 and 15.0 and from Node's binaries of those
 // in between.
-func layoutOf(v version, c constants) (*layout, error) {
+func layoutOf(v version, arch unwind.Arch, c constants) (*layout, error) {
 	if v.major < oldest {
 		return nil, runtimes.ErrUnsupported
 	}
@@ -85,6 +86,9 @@ func layoutOf(v version, c constants) (*layout, error) {
 		if v.major >= change.major {
 			change.apply(&l)
 		}
+	}
+	if arch != unwind.ArchAMD64 {
+		l.align = 32 // kCodeAlignment of src/common/globals.h
 	}
 	l.correct(c)
 	if l.functionShared <= 0 || l.functionShared > 256 || l.shared.name <= 0 || l.shared.name > 256 || l.shared.script != l.shared.name+16 {

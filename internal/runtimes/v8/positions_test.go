@@ -3,6 +3,8 @@ package v8
 import (
 	"encoding/hex"
 	"testing"
+
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
 // table encodes rows of code offset and position, as V8 does.
@@ -45,7 +47,7 @@ func table(e positionEncoding, at int, rows ...[2]int64) (b []byte) {
 func TestPositions(t *testing.T) {
 	rows := [][2]int64{{0, 20}, {3, 21 | 5<<31}, {10, 400000}, {200, 22}, {201, 1<<46 | 24}}
 	for _, v := range []version{{7, 8}, {10, 2}, {13, 6}, {14, 6}, {15, 0}} {
-		l, err := layoutOf(v, constants{})
+		l, err := layoutOf(v, unwind.ArchAMD64, constants{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +111,7 @@ func FuzzPositions(f *testing.F) {
 	f.Add(table(signedSteps, -1, [2]int64{0, 20}, [2]int64{3, 21}), 2, uint8(10))
 	f.Add(table(absoluteSteps, -1, [2]int64{0, 20}, [2]int64{3, 21}, [2]int64{3, 9}), 2, uint8(15))
 	f.Fuzz(func(t *testing.T, b []byte, offset int, major uint8) {
-		l, err := layoutOf(version{7 + int(major)%9, 0}, constants{})
+		l, err := layoutOf(version{7 + int(major)%9, 0}, unwind.ArchAMD64, constants{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 	if i.version, err = s.version(f); err != nil {
 		return nil, err
 	}
-	if i.layout, err = layoutOf(i.version, s.constants); err == nil {
+	if i.layout, err = layoutOf(i.version, f.Arch, s.constants); err == nil {
 		i.types, err = typesOf(s.constants)
 	}
 	if err == nil {

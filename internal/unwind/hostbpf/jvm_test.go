@@ -506,6 +506,17 @@ func TestInterpreterLeaves(t *testing.T) {
 		j.Registers.Reg[bcp] = 12
 		j.take(t, h, "by the frame", unwind.StopRoot, interpreted(1, 7, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
 
+		if j.Arch == unwind.ArchARM64 { // on a part of its caller's expression stack
+			j := fresh()
+			j.Registers.PC = inside
+			j.Registers.Reg[j.fp()] = stackWord(20)
+			j.frameOf(1, 20, 7, stackWord(18), stackWord(40), inside)
+			j.frameOf(2, 40, 8, stackWord(50), 4711, j.code(outerBlob, 0x60))
+			j.push(50+2, j.bottom(60))
+			j.push(50+3, callReturn)
+			j.take(t, h, "overlapping", unwind.StopRoot, interpreted(1, 7, 0), interpreted(2, 8, r), j.compiled(outerBlob, 0x60, r), native(1, 1))
+		}
+
 		// the frame pointer is set, the method not stored yet
 		j.Registers.Reg[stackPointer(j.Arch)] = stackWord(18)
 		j.Registers.Reg[methodReg], _ = j.method(2)
