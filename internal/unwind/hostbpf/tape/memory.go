@@ -65,6 +65,9 @@ func join(first, last, add Range) Range {
 
 // Read implements unwind.Memory.
 func (m *Memory) Read(a unwind.Addr, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
 	i, found := slices.BinarySearchFunc(m.ranges, a, func(r Range, a unwind.Addr) int {
 		switch {
 		case r.Addr > a:
