@@ -201,12 +201,15 @@ enum python_flag {
 	PYTHON_SHIM = 8,   /* from 3.12 on: behind it is one that lies in the native one's stack */
 	PYTHON_TLBC = 16,  /* without the GIL, from 3.14 on: threads have copies of the code */
 	PYTHON_BARE_KEY = 32, /* up to 3.6: the key comes alone */
+	PYTHON_TAIL = 64,     /* the loop is many functions, which jump to each other */
 };
 
 enum python_limits {
 	PYTHON_FRAME_WORDS = 32, /* that may be read of a frame */
 	PYTHON_MAX_COPY = 1 << 16,
 	PYTHON_MAX_KEY = 1024, /* PTHREAD_KEYS_MAX of glibc; musl has 128 */
+	PYTHON_ENTRY_BYTES =
+	    4096, /* the most of the function's frame that calls the first of those */
 };
 
 /* CPython in a process; offsets are in bytes. */

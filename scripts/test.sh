@@ -79,7 +79,7 @@ examples() {
 
 e2e() {
 	local limit=30m
-	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=40m; fi
+	if [[ -n ${HOSTPROFILES_TEST_FULL:-} ]]; then limit=50m; fi
 	scripts/build.sh
 	examples
 	scripts/readme-build.sh

@@ -158,6 +158,9 @@ INLINE int enter_python(struct scratch *s, const struct python_proc *p)
 		return y->after;
 	}
 	y->cfa = y->after == STEP_FRAME && w->known & (1u << REG_SP) ? w->regs[REG_SP] : ~0ull;
+	/* the frame that marks the end of Python's lies in that of the caller, of whatever size */
+	if (p->flags & PYTHON_TAIL && y->cfa != ~0ull)
+		y->cfa += PYTHON_ENTRY_BYTES;
 	y->inside = 1;
 	w->runtime = RUNTIME_python;
 	return STEP_SWITCH;

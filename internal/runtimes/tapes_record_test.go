@@ -182,6 +182,9 @@ func subjects(t *testing.T) (all []subject) {
 			python("python-"+version+"-static", "CPython "+version+" of pyenv, not stripped", []string{path, absolute + "/python/threeway.py"})
 		}
 	}
+	for _, f := range script(t, 2, "standalones.sh") {
+		python("python-"+f[0]+"-standalone", "CPython "+f[0]+" of python-build-standalone, by clang and BOLT", []string{f[1], absolute + "/python/threeway.py"})
+	}
 	for _, f := range script(t, 2, "nodes.sh") {
 		node("node-"+f[0], "Node.js "+f[0]+", optimized", f[1])
 		flags := []string{"--no-opt", "--no-sparkplug", "--no-use-osr"}

@@ -33,6 +33,15 @@ func pythons(t testing.TB) (all []cpython) {
 	return all
 }
 
+// standalones are builds as uv installs them: the newest goes from instruction to instruction by tail calls.
+func standalones(t testing.TB) (all []cpython) {
+	t.Helper()
+	for _, line := range scriptLines(t, 2, "standalones.sh") {
+		all = append(all, cpython{name: "standalone " + line[0], version: line[0], path: line[1]})
+	}
+	return all
+}
+
 // pyenv's interpreters, oldest first, are of more versions than Debian's suites have. Where there are none, a test of that name says so.
 func pyenv(t *testing.T) (all []cpython) {
 	t.Helper()
@@ -79,14 +88,10 @@ func (c cpython) command(t testing.TB, program string) []string {
 // TestPython names the functions of stripped interpreters of several versions, with lines, in the right places between native frames.
 func TestPython(t *testing.T) {
 	all := pythons(t)
-	more := pyenv(t)
-	if !full() { // the oldest and the newest version that Debian's suites have not, of the rest
-		more = slices.DeleteFunc(more, func(c cpython) bool {
-			return slices.ContainsFunc(all, func(o cpython) bool { return o.version == c.version })
-		})
-		if len(more) > 2 {
-			more = []cpython{more[0], more[len(more)-1]}
-		}
+	more := append(pyenv(t), standalones(t)...)
+	if !full() { // the oldest version, which Debian's suites have not, and the newest build of another kind
+		more = slices.DeleteFunc(more, func(c cpython) bool { return c.version == "2.7" })
+		more = []cpython{more[0], more[len(more)-1]}
 	}
 	for _, c := range append(all, more...) {
 		t.Run(c.name, func(t *testing.T) { runPython(t, c) })
@@ -137,7 +142,7 @@ func TestPythonTrampolines(t *testing.T) {
 // TestPythonWithoutGIL finds the functions of threads that have released the GIL, to compress in C: the interpreter's own idea of what
 // runs is that of another thread then, or none.
 func TestPythonWithoutGIL(t *testing.T) {
-	all := slices.DeleteFunc(append(pythons(t), pyenv(t)...), func(c cpython) bool { return c.version == "2.7" }) // docs/runtimes.md
+	all := slices.DeleteFunc(append(append(pythons(t), pyenv(t)...), standalones(t)...), func(c cpython) bool { return c.version == "2.7" }) // docs/runtimes.md
 	if !full() {
 		all = slices.DeleteFunc(all, func(c cpython) bool { return c.root == "" })
 		all = []cpython{all[0], all[len(all)-1]}

@@ -61,6 +61,7 @@ func TestRuntimes(t *testing.T) {
 func runtimePrograms() []console.Runtime {
 	return []console.Runtime{
 		{Name: "python", Source: "/threeway.py", Command: []string{"/threeway.py"}},
+		{Name: "tail", Source: "/threeway.py", Command: []string{"/threeway.py"}},
 		{Name: "node", Source: "/levels.js", Command: []string{"/levels.js"}},
 		{Name: "java", Source: "/Levels.java", Command: []string{"-Xmx256m", "-XX:ActiveProcessorCount=2", "-cp", "/classes", "Levels"}},
 	}
@@ -91,7 +92,7 @@ func (a *archive) runtimes(root, arch string) error {
 		if p.Root == "" {
 			return fmt.Errorf("runtimes.sh says nothing of %s", p.Name)
 		}
-		folder := map[string]string{"python": "python", "node": "js", "java": "java"}[p.Name]
+		folder := map[string]string{"python": "python", "tail": "python", "node": "js", "java": "java"}[p.Name]
 		a.file(p.Root+p.Source, filepath.Join(root, "testdata", "workloads", folder, p.Source))
 		programs[i].Source = p.Root + p.Source
 	}

@@ -223,6 +223,7 @@ const (
 	LoopPythonFlagPYTHON_SHIM     LoopPythonFlag = 8
 	LoopPythonFlagPYTHON_TLBC     LoopPythonFlag = 16
 	LoopPythonFlagPYTHON_BARE_KEY LoopPythonFlag = 32
+	LoopPythonFlagPYTHON_TAIL     LoopPythonFlag = 64
 )
 
 type LoopPythonLimits uint32
@@ -231,6 +232,7 @@ const (
 	LoopPythonLimitsPYTHON_FRAME_WORDS LoopPythonLimits = 32
 	LoopPythonLimitsPYTHON_MAX_COPY    LoopPythonLimits = 65536
 	LoopPythonLimitsPYTHON_MAX_KEY     LoopPythonLimits = 1024
+	LoopPythonLimitsPYTHON_ENTRY_BYTES LoopPythonLimits = 4096
 )
 
 type LoopPythonProc struct {

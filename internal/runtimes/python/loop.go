@@ -108,12 +108,9 @@ func merge(all []unwind.Extent) []unwind.Extent {
 
 // outside returns where jumps in a part of the code lead that leave it, sorted, each once.
 func outside(f *elffile.File, x unwind.Extent) ([]unwind.FileAddr, error) {
-	if x.End-x.Start > maxLoop {
-		return nil, fmt.Errorf("%d bytes of the interpreter's loop: %w", x.End-x.Start, runtimes.ErrUnsupported)
-	}
-	code := make([]byte, x.End-x.Start)
-	if err := f.ReadAddr(code, x.Start); err != nil {
-		return nil, fmt.Errorf("reading the interpreter's loop: %w", err)
+	code, err := readPart(f, x)
+	if err != nil {
+		return nil, err
 	}
 	out := jumps(f.Arch, code, x.Start)
 	slices.Sort(out)

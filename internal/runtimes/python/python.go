@@ -10,6 +10,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/hostprofiles/hostprofiles/internal/ebpf/abi"
@@ -31,7 +32,8 @@ type image struct {
 	free    bool // built to run without the GIL
 	layout  layout
 	code    unwind.FileAddr // PyCode_Type
-	loop    []unwind.Extent // the code of the interpreter's loop, sorted
+	loop    []unwind.Extent // the code of the interpreter's loop, or of the handlers that take its place, sorted
+	entry   []unwind.Extent // then: the code that calls the first handler, sorted
 	thread  variable        // the thread state, from 3.15 on
 	current unwind.FileAddr // of pointers to thread states, see layout; 0 if there is none
 	key     unwind.FileAddr
@@ -53,7 +55,9 @@ func (i *image) Version() string {
 }
 
 // Bytes implements runtimes.Image.
-func (i *image) Bytes() int { return int(unsafe.Sizeof(*i)) + len(i.debug) + len(i.trampoline) }
+func (i *image) Bytes() int {
+	return int(unsafe.Sizeof(*i)) + len(i.debug) + len(i.trampoline) + (len(i.loop)+len(i.entry))*int(unsafe.Sizeof(unwind.Extent{}))
+}
 
 // Detect implements runtimes.Runtime. The symbols that it looks for are there for extension modules, in stripped builds, too.
 func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
@@ -100,6 +104,12 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 	}
 	if err == nil {
 		i.loop, err = findLoop(f, loop)
+	}
+	if err == nil && i.version.major == 3 && i.version.minor >= 14 {
+		var handlers []unwind.Extent
+		if handlers, err = findHandlers(f, i.loop); len(handlers) > 0 {
+			i.loop, i.entry = handlers, i.loop
+		}
 	}
 	if err == nil {
 		i.trampoline, err = readTrampoline(f, &s)
@@ -237,10 +247,22 @@ func (i *image) Attach(p *runtimes.Process) (runtimes.Instance, error) {
 			return nil, err
 		}
 	}
-	for _, x := range i.loop {
-		n.ranges = append(n.ranges, runtimes.Range{Start: unwind.Addr(uint64(x.Start) + n.bias), End: unwind.Addr(uint64(x.End) + n.bias)})
+	if len(i.entry) > 0 {
+		n.proc.Flags |= uint8(abi.LoopPythonFlagPYTHON_TAIL)
 	}
+	n.add(i.loop, 0)
+	n.add(i.entry, 1)
+	slices.SortFunc(n.ranges, func(a, b runtimes.Range) int { return cmp.Compare(a.Start, b.Start) })
 	return n, nil
+}
+
+// add adds code to the ranges. Frames of part 1 are not shown, and are nobody's.
+func (n *instance) add(code []unwind.Extent, part uint8) {
+	for _, x := range code {
+		n.ranges = append(n.ranges, runtimes.Range{
+			Start: unwind.Addr(uint64(x.Start) + n.bias), End: unwind.Addr(uint64(x.End) + n.bias), Part: part,
+		})
+	}
 }
 
 // initialized looks at the Py_tss_t where the key for thread states should be: an int that says whether it was made, and the key

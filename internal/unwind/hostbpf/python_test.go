@@ -211,13 +211,16 @@ func TestPythonResumed(t *testing.T) {
 	})
 }
 
-// TestPythonParts: handlers of a loop that is made of tail calls have no frames of their own, and are not shown.
-func TestPythonParts(t *testing.T) {
+// TestPythonTail is an interpreter of functions that jump to each other. What calls the first of them has the frame that ends Python's on its
+// stack, and is not shown.
+func TestPythonTail(t *testing.T) {
 	eachArch(t, func(t *testing.T, arch unwind.Arch, h hosts) {
-		s := shimmed(arch, cFunction, partFunction, loopFunction, rootFunction)
-		f := s.frame(heapAt+0x3000, heapAt+0xa000, s.shim(1, 0), 10, 0)
-		s.thread(threadAt, heapAt+0x3000)
-		s.take(t, h, unwind.StopRoot, false, native(cFunction, 0), f, native(rootFunction, 3))
+		s := shimmed(arch, cFunction, loopFunction, partFunction, cFunction, loopFunction, partFunction, rootFunction)
+		s.proc.Flags |= uint8(abi.LoopPythonFlagPYTHON_TAIL)
+		inner := s.frame(heapAt+0x1000, heapAt+0x8000, s.shim(1, heapAt+0x3000), 6, 0)
+		outer := s.frame(heapAt+0x3000, heapAt+0xa000, s.shim(3, 0), 10, 0)
+		s.thread(threadAt, heapAt+0x1000)
+		s.take(t, h, unwind.StopRoot, false, native(cFunction, 0), inner, native(cFunction, 3), outer, native(rootFunction, 6))
 	})
 }
 

@@ -99,7 +99,7 @@ func judgeRuntime(p console.Runtime, samples analysis.Samples) {
 	lines := levels.Lines(source)
 	var r *levels.Report
 	switch p.Name {
-	case "python":
+	case "python", "tail":
 		r = levels.Python(samples, lines)
 	case "node":
 		r = levels.Node(samples, lines)

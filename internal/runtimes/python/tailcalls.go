@@ -1,0 +1,293 @@
+package python
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
+	"github.com/hostprofiles/hostprofiles/internal/unwind"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
+	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
+)
+
+// An interpreter of 3.14 or later may be built with --with-tail-call-interp, as python-build-standalone's are: each instruction is a
+// function, a handler, which jumps to the next one by a table of 256 (Python/ceval_macros.h, Python/generated_cases.c.h of 3.14.2).
+// _PyEval_DefaultEvalFrame only makes the first frame and calls the first handler, and compilers put it into its callers. So at
+// any time one native frame of some handler takes the place that the loop's frame has in other builds.
+const (
+	instructions = 256
+	// fewestHandlers of the table are functions, and fewestDistinct of these are different ones: 3.14 has some 230.
+	fewestHandlers, fewestDistinct = 200, 100
+	// maxAddresses is how many addresses in code are looked at, and maxHandlers how many functions there may be.
+	maxAddresses, maxHandlers = 256, 4096
+	// padding is the most bytes between functions that are nobody's.
+	padding = 64
+	// maxRelocations bounds how many are looked at for tables without contents: libpython's has some 30,000.
+	maxRelocations = 1 << 18
+)
+
+// findHandlers returns where the functions of a tail-calling interpreter lie, which entry leads to, sorted; none if it is another
+// interpreter.
+func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, error) {
+	functions, err := ehframe.NewFunctions(f)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the interpreter's functions: %w", err)
+	}
+	h := handlers{file: f, functions: functions, seen: map[unwind.FileAddr]bool{}}
+	for _, x := range entry {
+		code, err := readPart(f, x)
+		if err != nil {
+			return nil, err
+		}
+		addresses := constants(f.Arch, code, x.Start)
+		for _, at := range addresses[:min(len(addresses), maxAddresses)] {
+			if err := h.table(at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(h.parts) == 0 {
+		return nil, nil
+	}
+	if err := h.others(entry); err != nil {
+		return nil, err
+	}
+	return joined(h.parts), nil
+}
+
+type handlers struct {
+	file      *elffile.File
+	functions *ehframe.Functions
+	parts     []unwind.Extent
+	seen      map[unwind.FileAddr]bool // where parts begin
+}
+
+// table takes the functions of a table of handlers, if that is at an address.
+func (h *handlers) table(at unwind.FileAddr) error {
+	b := make([]byte, 8*instructions)
+	if h.file.ReadAddr(b, at) != nil {
+		return nil // no table
+	}
+	if !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) {
+		if err := relocated(h.file, b, at); err != nil {
+			return err
+		}
+	}
+	var found []unwind.Extent
+	distinct := map[unwind.FileAddr]bool{}
+	good := 0
+	for i := range instructions {
+		to := unwind.FileAddr(binary.LittleEndian.Uint64(b[8*i:]))
+		if i-good > instructions-fewestHandlers {
+			return nil
+		}
+		if distinct[to] {
+			good++
+			continue
+		}
+		x, ok, err := h.functions.Extent(to)
+		if err != nil {
+			return fmt.Errorf("looking for the interpreter's functions: %w", err)
+		}
+		if !ok || x.Start != to || x.End-x.Start > maxLoop {
+			continue // what is never run may have been left where there is no unwind information
+		}
+		good++
+		distinct[to] = true
+		found = append(found, x)
+	}
+	if good < fewestHandlers || len(distinct) < fewestDistinct {
+		return nil
+	}
+	for _, x := range found {
+		h.add(x)
+	}
+	return nil
+}
+
+func (h *handlers) add(x unwind.Extent) bool {
+	if h.seen[x.Start] || len(h.parts) == maxHandlers {
+		return false
+	}
+	h.seen[x.Start] = true
+	h.parts = append(h.parts, x)
+	return true
+}
+
+// others adds what handlers jump to: what they share, as the handling of exceptions, and fragments of them. Both jump to handlers
+// again; what else a function may end with a jump to does not.
+func (h *handlers) others(entry []unwind.Extent) error {
+	candidates := map[unwind.FileAddr]unwind.Extent{}
+	bytes := unwind.FileAddr(maxDecoded)
+	leads := map[unwind.FileAddr][]unwind.FileAddr{} // where jumps of candidates lead to
+	look := func(x unwind.Extent) error {
+		targets, err := outside(h.file, x)
+		if err != nil {
+			return err
+		}
+		leads[x.Start] = targets
+		for _, to := range targets {
+			if within(entry, to) {
+				continue
+			}
+			y, ok, err := h.functions.Extent(to)
+			if err != nil {
+				return fmt.Errorf("looking for the interpreter's functions: %w", err)
+			}
+			if _, known := candidates[y.Start]; !ok || known || h.seen[y.Start] || y.End-y.Start > min(maxLoop, bytes) || len(candidates) == maxHandlers {
+				continue
+			}
+			bytes -= y.End - y.Start
+			candidates[y.Start] = y
+			if leads[y.Start], err = outside(h.file, y); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for n := 0; n < len(h.parts); n++ {
+		if err := look(h.parts[n]); err != nil {
+			return err
+		}
+		if n+1 < len(h.parts) {
+			continue
+		}
+		for start, x := range candidates {
+			back := slices.ContainsFunc(leads[start], func(to unwind.FileAddr) bool { return within(h.parts, to) })
+			if !back && !h.dispatches(x) {
+				continue
+			}
+			delete(candidates, start)
+			h.add(x)
+		}
+	}
+	return nil
+}
+
+// dispatches tells whether code jumps by a table of what has eight bytes.
+func (h *handlers) dispatches(x unwind.Extent) bool {
+	code, err := readPart(h.file, x)
+	if err != nil {
+		return false
+	}
+	if h.file.Arch == unwind.ArchARM64 {
+		loaded := uint32(32) // the register that was loaded from such a table last
+		for i := 0; i+4 <= len(code); i += 4 {
+			switch v := binary.LittleEndian.Uint32(code[i:]); {
+			case v&0xffe0fc00 == 0xf8607800: // ldr x, [x, x, lsl #3]
+				loaded = v & 31
+			case v&0xfffffc1f == 0xd61f0000 && v>>5&31 == loaded: // br
+				return true
+			}
+		}
+		return false
+	}
+	for i := 0; i < len(code); {
+		ins, err := x86asm.Decode(code[i:], 64)
+		if err != nil {
+			i++
+			continue
+		}
+		i += ins.Len
+		if m, ok := ins.Args[0].(x86asm.Mem); ok && ins.Op == x86asm.JMP && m.Scale == 8 && m.Index != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// constants returns the addresses of data that code refers to, each once.
+func constants(arch unwind.Arch, code []byte, at unwind.FileAddr) (out []unwind.FileAddr) {
+	if arch == unwind.ArchARM64 {
+		var pages [32]unwind.FileAddr
+		for i := 0; i+4 <= len(code); i += 4 {
+			v, pc := binary.LittleEndian.Uint32(code[i:]), at+unwind.FileAddr(i)
+			switch {
+			case v&0x9f000000 == 0x90000000: // adrp
+				pages[v&31] = pc&^4095 + unwind.FileAddr(int64(int32(v>>5&0x7ffff<<2|v>>29&3)<<11>>11)<<12)
+			case v&0xffc00000 == 0x91000000 && pages[v>>5&31] != 0: // add x, x, #n
+				out = append(out, pages[v>>5&31]+unwind.FileAddr(v>>10&0xfff))
+			}
+		}
+	} else {
+		for i := 0; i < len(code); {
+			ins, err := x86asm.Decode(code[i:], 64)
+			if err != nil {
+				i++
+				continue
+			}
+			i += ins.Len
+			for _, arg := range ins.Args {
+				m, ok := arg.(x86asm.Mem)
+				switch {
+				case !ok:
+				case m.Base == x86asm.RIP:
+					out = append(out, at+unwind.FileAddr(i)+unwind.FileAddr(m.Disp))
+				case m.Base == 0 && m.Segment == 0 && m.Disp > 0:
+					out = append(out, unwind.FileAddr(m.Disp))
+				}
+			}
+			if n, ok := ins.Args[1].(x86asm.Imm); ok && ins.Op == x86asm.MOV && n > 0 {
+				out = append(out, unwind.FileAddr(n))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// relocated puts into a table what the dynamic linker does: addends of relative relocations.
+func relocated(f *elffile.File, table []byte, at unwind.FileAddr) error {
+	s := f.Section(".rela.dyn")
+	if s == nil {
+		return nil
+	}
+	relative := uint32(elf.R_X86_64_RELATIVE)
+	if f.Arch == unwind.ArchARM64 {
+		relative = uint32(elf.R_AARCH64_RELATIVE)
+	}
+	const entry = 24 // Elf64_Rela
+	b := make([]byte, 1024*entry)
+	for done := uint64(0); done+entry <= min(s.Size, maxRelocations*entry); {
+		n := min(uint64(len(b)), (s.Size-done)/entry*entry)
+		if _, err := f.ReaderAt().ReadAt(b[:n], int64(uint64(s.Offset)+done)); err != nil {
+			return fmt.Errorf("reading relocations: %w", err)
+		}
+		for r := b[:n]; len(r) > 0; r = r[entry:] {
+			place := binary.LittleEndian.Uint64(r) - uint64(at)
+			if uint32(binary.LittleEndian.Uint64(r[8:])) == relative && place%8 == 0 && place < uint64(len(table)) {
+				copy(table[place:], r[16:24])
+			}
+		}
+		done += n
+	}
+	return nil
+}
+
+// readPart reads code.
+func readPart(f *elffile.File, x unwind.Extent) ([]byte, error) {
+	if x.End-x.Start > maxLoop {
+		return nil, fmt.Errorf("%d bytes of the interpreter's loop: %w", x.End-x.Start, runtimes.ErrUnsupported)
+	}
+	code := make([]byte, x.End-x.Start)
+	if err := f.ReadAddr(code, x.Start); err != nil {
+		return nil, fmt.Errorf("reading the interpreter's loop: %w", err)
+	}
+	return code, nil
+}
+
+// joined sorts extents, and makes one of those that have only padding between them.
+func joined(all []unwind.Extent) []unwind.Extent {
+	for i := range all {
+		all[i].End += padding - 1
+	}
+	out := merge(all)
+	for i := range out {
+		out[i].End -= padding - 1
+	}
+	return out
+}
