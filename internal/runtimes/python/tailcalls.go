@@ -24,10 +24,14 @@ const (
 	fewestHandlers, fewestDistinct = 200, 100
 	// maxAddresses is how many addresses in code are looked at, and maxHandlers how many functions there may be.
 	maxAddresses, maxHandlers = 256, 4096
+	// maxExtents bounds how many places are looked up, maxPasses how far functions may be from handlers.
+	maxExtents, maxPasses = 1 << 16, 16
+	// maxEntry is more than the code has that calls the first handler; loops have ten times as much.
+	maxEntry = 8 << 10
 	// padding is the most bytes between functions that are nobody's.
 	padding = 64
-	// maxRelocations bounds how many are looked at for tables without contents: libpython's has some 30,000.
-	maxRelocations = 1 << 18
+	// maxRelocations bounds how many are looked at for a table without contents, of which there may be maxEmpty: libpython has some 30,000.
+	maxRelocations, maxEmpty = 1 << 18, 4
 )
 
 // findHandlers returns where the functions of a tail-calling interpreter lie, which entry leads to, sorted; none if it is another
@@ -37,8 +41,13 @@ func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, erro
 	if err != nil {
 		return nil, fmt.Errorf("looking for the interpreter's functions: %w", err)
 	}
-	h := handlers{file: f, functions: functions, seen: map[unwind.FileAddr]bool{}}
+	h := handlers{
+		file: f, functions: functions, left: maxDecoded, extents: map[unwind.FileAddr]unwind.Extent{}, seen: map[unwind.FileAddr]bool{},
+	}
 	for _, x := range entry {
+		if x.End-x.Start > maxEntry {
+			return nil, nil // it has the instructions in it
+		}
 		code, err := readPart(f, x)
 		if err != nil {
 			return nil, err
@@ -62,8 +71,48 @@ func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, erro
 type handlers struct {
 	file      *elffile.File
 	functions *ehframe.Functions
+	left      unwind.FileAddr // bytes of code that may be looked through
+	empty     int             // tables without contents
+	extents   map[unwind.FileAddr]unwind.Extent
 	parts     []unwind.Extent
 	seen      map[unwind.FileAddr]bool // where parts begin
+}
+
+// extent is the function that has an address; false if there is none. What was asked once costs nothing.
+func (h *handlers) extent(at unwind.FileAddr) (x unwind.Extent, ok bool, err error) {
+	if x, ok = h.extents[at]; ok || len(h.extents) == maxExtents {
+		return x, ok && x.End > x.Start, nil
+	}
+	if x, ok, err = h.functions.Extent(at); err != nil {
+		return x, false, fmt.Errorf("looking for the interpreter's functions: %w", err)
+	}
+	if !ok || x.End-x.Start > maxLoop {
+		x, ok = unwind.Extent{}, false
+	}
+	h.extents[at] = x
+	return x, ok, nil
+}
+
+// targets are the functions that code jumps into, itself not among them; none if too much was looked through already.
+func (h *handlers) targets(x unwind.Extent) (out []unwind.Extent, err error) {
+	if x.End-x.Start > h.left {
+		return nil, nil
+	}
+	h.left -= x.End - x.Start
+	all, err := outside(h.file, x)
+	if err != nil {
+		return nil, err
+	}
+	for _, to := range all {
+		y, ok, err := h.extent(to)
+		if err != nil {
+			return nil, err
+		}
+		if ok && (len(out) == 0 || out[len(out)-1] != y) {
+			out = append(out, y)
+		}
+	}
+	return out, nil
 }
 
 // table takes the functions of a table of handlers, if that is at an address.
@@ -72,7 +121,8 @@ func (h *handlers) table(at unwind.FileAddr) error {
 	if h.file.ReadAddr(b, at) != nil {
 		return nil // no table
 	}
-	if !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) {
+	if !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) && h.empty < maxEmpty {
+		h.empty++
 		if err := relocated(h.file, b, at); err != nil {
 			return err
 		}
@@ -89,11 +139,11 @@ func (h *handlers) table(at unwind.FileAddr) error {
 			good++
 			continue
 		}
-		x, ok, err := h.functions.Extent(to)
+		x, ok, err := h.extent(to)
 		if err != nil {
-			return fmt.Errorf("looking for the interpreter's functions: %w", err)
+			return err
 		}
-		if !ok || x.Start != to || x.End-x.Start > maxLoop {
+		if !ok || x.Start != to {
 			continue // what is never run may have been left where there is no unwind information
 		}
 		good++
@@ -109,60 +159,44 @@ func (h *handlers) table(at unwind.FileAddr) error {
 	return nil
 }
 
-func (h *handlers) add(x unwind.Extent) bool {
-	if h.seen[x.Start] || len(h.parts) == maxHandlers {
-		return false
+func (h *handlers) add(x unwind.Extent) {
+	if !h.seen[x.Start] && len(h.parts) < maxHandlers {
+		h.seen[x.Start] = true
+		h.parts = append(h.parts, x)
 	}
-	h.seen[x.Start] = true
-	h.parts = append(h.parts, x)
-	return true
 }
 
 // others adds what handlers jump to: what they share, as the handling of exceptions, and fragments of them. Both jump to handlers
 // again; what else a function may end with a jump to does not.
 func (h *handlers) others(entry []unwind.Extent) error {
-	candidates := map[unwind.FileAddr]unwind.Extent{}
-	bytes := unwind.FileAddr(maxDecoded)
-	leads := map[unwind.FileAddr][]unwind.FileAddr{} // where jumps of candidates lead to
-	look := func(x unwind.Extent) error {
-		targets, err := outside(h.file, x)
-		if err != nil {
-			return err
-		}
-		leads[x.Start] = targets
-		for _, to := range targets {
-			if within(entry, to) {
-				continue
-			}
-			y, ok, err := h.functions.Extent(to)
+	type candidate struct {
+		extent     unwind.Extent
+		to         []unwind.Extent
+		dispatches bool
+	}
+	candidates := map[unwind.FileAddr]*candidate{}
+	for n, pass := 0, 0; n < len(h.parts) && pass < maxPasses; pass++ {
+		for ; n < len(h.parts); n++ {
+			all, err := h.targets(h.parts[n])
 			if err != nil {
-				return fmt.Errorf("looking for the interpreter's functions: %w", err)
-			}
-			if _, known := candidates[y.Start]; !ok || known || h.seen[y.Start] || y.End-y.Start > min(maxLoop, bytes) || len(candidates) == maxHandlers {
-				continue
-			}
-			bytes -= y.End - y.Start
-			candidates[y.Start] = y
-			if leads[y.Start], err = outside(h.file, y); err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-	for n := 0; n < len(h.parts); n++ {
-		if err := look(h.parts[n]); err != nil {
-			return err
-		}
-		if n+1 < len(h.parts) {
-			continue
-		}
-		for start, x := range candidates {
-			back := slices.ContainsFunc(leads[start], func(to unwind.FileAddr) bool { return within(h.parts, to) })
-			if !back && !h.dispatches(x) {
-				continue
+			for _, x := range all {
+				if h.seen[x.Start] || candidates[x.Start] != nil || within(entry, x.Start) || len(candidates) == maxHandlers {
+					continue
+				}
+				c := &candidate{extent: x, dispatches: h.dispatches(x)}
+				if c.to, err = h.targets(x); err != nil {
+					return err
+				}
+				candidates[x.Start] = c
 			}
-			delete(candidates, start)
-			h.add(x)
+		}
+		for start, c := range candidates {
+			if c.dispatches || slices.ContainsFunc(c.to, func(x unwind.Extent) bool { return h.seen[x.Start] }) {
+				delete(candidates, start)
+				h.add(c.extent)
+			}
 		}
 	}
 	return nil
