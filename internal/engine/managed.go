@@ -488,6 +488,9 @@ func split(mappings []ebpf.MappedTable, ranges []runtimes.Range, owner unwind.Ru
 			}
 			inside := m
 			inside.End, inside.Runtime, inside.Part = min(m.End, r.End), owner, r.Part
+			if r.Bias != 0 {
+				inside.Bias = r.Bias
+			}
 			out = append(out, inside)
 			m.Start = inside.End
 		}

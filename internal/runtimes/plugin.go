@@ -82,4 +82,6 @@ type Plan struct {
 type Range struct {
 	Start, End unwind.Addr
 	Part       uint8 // which of the runtime's code that is: its unwinder says what there is
+	// Bias is what to subtract from an address to get that of the runtime's file, for a copy of the file's code; 0: as the mapping says.
+	Bias uint64
 }

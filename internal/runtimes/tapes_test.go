@@ -196,6 +196,9 @@ func (r *runtimeTape) pieces(ranges []runtimes.Range) (out []tape.Mapping) {
 			}
 			add(x.Start, unwind.RuntimeNative, 0)
 			add(min(x.End, m.End), r.Runtime, x.Part)
+			if x.Bias != 0 {
+				out[len(out)-1].Bias = x.Bias
+			}
 		}
 		add(m.End, unwind.RuntimeNative, 0)
 	}

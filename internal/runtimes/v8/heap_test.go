@@ -425,3 +425,52 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiedBuiltins: V8 may run a copy of its builtins, in memory of its own.
+func TestCopiedBuiltins(t *testing.T) {
+	m := newTestHeap(t, version{11, 3})
+	const file = 0x4000 // where builtins begin in the file
+	m.n.image.builtins = builtins{
+		sorted: []builtin{{start: file, size: 64, name: "A"}, {start: file + 64, size: 64, name: "BHandler", handler: true}, {start: file + 128, size: 64, name: "C"}},
+		end:    file + 192,
+		parts: []runtimes.Range{
+			{Start: file, End: file + 64, Part: uint8(abi.LoopV8PartV8BUILTIN)}, {Start: file + 64, End: file + 128, Part: uint8(abi.LoopV8PartV8HANDLER)},
+			{Start: file + 128, End: file + 192, Part: uint8(abi.LoopV8PartV8BUILTIN)},
+		},
+	}
+	const original, copied, other = heapAt + 0x1000, heapAt + 0x2000, heapAt + 0x3000
+	for i := range 192 {
+		m.b[original-heapAt+i], m.b[copied-heapAt+i] = byte(i), byte(i)
+	}
+	mappings := []runtimes.Mapping{
+		{Mapping: unwind.Mapping{Start: original, End: original + 0x1000, Bias: original - file}, Image: true},
+		{Mapping: unwind.Mapping{Start: copied, End: copied + 0x1000}, Anonymous: true},
+		{Mapping: unwind.Mapping{Start: other, End: other + 0x1000}, Anonymous: true},
+	}
+	const generated = uint8(abi.LoopV8PartV8GENERATED)
+	plan, err := m.n.Plan(m, mappings)
+	require.NoError(t, err)
+	var want []runtimes.Range
+	for _, r := range m.n.image.builtins.parts {
+		r.Start, r.End = r.Start+original-file, r.End+original-file
+		want = append(want, r)
+	}
+	for _, r := range m.n.image.builtins.parts {
+		r.Start, r.End, r.Bias = r.Start+copied-file, r.End+copied-file, copied-file
+		want = append(want, r)
+	}
+	want = append(want, runtimes.Range{Start: copied + 192, End: copied + 0x1000, Part: generated}, runtimes.Range{Start: other, End: other + 0x1000, Part: generated})
+	require.Equal(t, want, plan.Ranges)
+	for at, name := range map[unwind.Addr]string{original + 70: "BHandler", copied + 70: "BHandler", copied + 130: "C"} {
+		b, ok := m.n.builtin(at)
+		require.True(t, ok)
+		require.Equal(t, name, b.name)
+	}
+
+	m.b[copied-heapAt+64] ^= 1
+	plan, err = m.n.Plan(m, mappings)
+	require.NoError(t, err)
+	require.Equal(t, []runtimes.Range{
+		want[0], want[1], want[2], {Start: copied, End: copied + 0x1000, Part: generated}, {Start: other, End: other + 0x1000, Part: generated},
+	}, plan.Ranges)
+}

@@ -236,6 +236,9 @@ func (s *symbols) embedded() (b builtins, err error) {
 	return b, nil
 }
 
+// start is where the code of all begins.
+func (b *builtins) start() unwind.FileAddr { return b.sorted[0].start }
+
 // markHandlers finds the handlers of bytecodes: they lie together, and others with such names elsewhere (src/builtins/builtins.cc).
 func markHandlers(sorted []builtin) {
 	var longest []builtin

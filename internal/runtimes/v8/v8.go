@@ -112,9 +112,9 @@ type instance struct {
 func (n *instance) Outdated() bool { return n.proc.CodeMap != n.codeMap }
 
 // Plan implements runtimes.Instance: all anonymous executable memory is V8's. Its builtins are run where the file has them, or where
-// V8 has mapped that part of the file once more, to be near its generated code (Heap::... RemapEmbeddedBuiltins of
-// src/heap/code-range.cc, 11.3).
-func (n *instance) Plan(_ unwind.Memory, mappings []runtimes.Mapping) (runtimes.Plan, error) {
+// V8 has mapped that part of the file once more, to be near its generated code, or where it has copied them to, if it cannot map them
+// (CodeRange::RemapEmbeddedBuiltins of src/heap/code-range.cc, 11.3): without /proc, for one.
+func (n *instance) Plan(mem unwind.Memory, mappings []runtimes.Mapping) (runtimes.Plan, error) {
 	if n.Outdated() {
 		proc := *n.proc // the one before is BPF's
 		proc.CodeMap = n.codeMap
@@ -122,24 +122,56 @@ func (n *instance) Plan(_ unwind.Memory, mappings []runtimes.Mapping) (runtimes.
 	}
 	p := runtimes.Plan{Proc: n.proc}
 	n.blobs = nil
+	original := slices.IndexFunc(mappings, func(m runtimes.Mapping) bool {
+		return len(n.image.builtins.sorted) > 0 && m.Image && m.Contains(m.Addr(n.image.builtins.start()))
+	})
 	for _, m := range mappings {
 		switch {
+		case m.Anonymous && original >= 0 && n.copied(mem, mappings[original], &m):
+			p.Ranges = n.blob(p.Ranges, m, m.Bias)
+			if end := m.Addr(n.image.builtins.end); end < m.End {
+				p.Ranges = append(p.Ranges, runtimes.Range{Start: end, End: m.End, Part: uint8(abi.LoopV8PartV8GENERATED)})
+			}
 		case m.Anonymous:
 			p.Ranges = append(p.Ranges, runtimes.Range{Start: m.Start, End: m.End, Part: uint8(abi.LoopV8PartV8GENERATED)})
 		case m.Image:
-			before := len(p.Ranges)
-			for _, r := range n.image.builtins.parts {
-				r.Start, r.End = max(m.Addr(unwind.FileAddr(r.Start)), m.Start), min(m.Addr(unwind.FileAddr(r.End)), m.End)
-				if r.Start < r.End {
-					p.Ranges = append(p.Ranges, r)
-				}
-			}
-			if len(p.Ranges) > before {
-				n.blobs = append(n.blobs, m)
-			}
+			p.Ranges = n.blob(p.Ranges, m, 0)
 		}
 	}
 	return p, nil
+}
+
+// blob adds the builtins' code in a mapping to ranges; bias is that of code that the mapping does not know its file of.
+func (n *instance) blob(ranges []runtimes.Range, m runtimes.Mapping, bias uint64) []runtimes.Range {
+	before := len(ranges)
+	for _, r := range n.image.builtins.parts {
+		r.Start, r.End = max(m.Addr(unwind.FileAddr(r.Start)), m.Start), min(m.Addr(unwind.FileAddr(r.End)), m.End)
+		if r.Start < r.End {
+			r.Bias = bias
+			ranges = append(ranges, r)
+		}
+	}
+	if len(ranges) > before {
+		n.blobs = append(n.blobs, m)
+	}
+	return ranges
+}
+
+// copied tells whether a mapping begins with a copy of the builtins, and sets its bias then.
+func (n *instance) copied(mem unwind.Memory, original runtimes.Mapping, m *runtimes.Mapping) bool {
+	b := &n.image.builtins
+	if m.End-m.Start < unwind.Addr(b.end-b.start()) {
+		return false
+	}
+	bias := uint64(m.Start) - uint64(b.start())
+	for _, of := range []builtin{b.sorted[0], b.sorted[len(b.sorted)/2], b.sorted[len(b.sorted)-1]} {
+		var there, here [32]byte
+		if mem.Read(original.Addr(of.start), there[:]) != nil || mem.Read(unwind.Addr(uint64(of.start)+bias), here[:]) != nil || there != here {
+			return false
+		}
+	}
+	m.Bias = bias
+	return true
 }
 
 // builtin is the builtin whose code an address is in.
