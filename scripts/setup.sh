@@ -69,6 +69,7 @@ mix                 gs                            ghostscript
 mix                 nginx                         nginx-light
 mix                 haproxy                       haproxy
 mix                 wrk                           wrk
+mix                 perf                          linux-perf
 mix                 /usr/lib/postgresql           postgresql
 mix                 redis-server                  redis-server
 mix                 redis-benchmark               redis-tools

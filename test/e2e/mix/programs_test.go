@@ -9,6 +9,11 @@ import (
 // TestScripts has bash read every script without running it, as they run only with all tests.
 func TestScripts(t *testing.T) {
 	checkScripts(t, slices.Concat(Programs(), Applications()))
+	var opinionated []Program
+	for _, o := range opinions() {
+		opinionated = append(opinionated, o.Program)
+	}
+	checkScripts(t, opinionated)
 }
 
 func checkScripts(t *testing.T, programs []Program) {
