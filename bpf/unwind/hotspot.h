@@ -208,7 +208,8 @@ INLINE int hotspot_interpreted(struct scratch *s, const struct hotspot_proc *p)
 #if defined(__TARGET_ARCH_arm64)
 	/* An interpreted caller's stack pointer has room for its whole expression stack, a part of
 	 * which the callee lies on (generate_normal_entry of cpu/aarch64, JDK 8 to 26). */
-	if (sender < fp + 16 && hotspot_within(ra, p->interpreter_low, p->interpreter_high))
+	else if (sender < fp + 16 && !(sender & 15) && fp + 16 - sender < HOTSPOT_STACK &&
+		 hotspot_within(ra, p->interpreter_low, p->interpreter_high))
 		sender = fp + 16;
 #endif
 	if (fp < sp || fp - sp >= HOTSPOT_STACK || !hotspot_within(ra, p->low, p->high) ||

@@ -25,12 +25,15 @@ func TestSplit(t *testing.T) {
 		return ebpf.MappedTable{Mapping: unwind.Mapping{Start: start, End: end, Bias: 7}, Runtime: owner, NoTable: true}
 	}
 	const none, own = unwind.RuntimeNative, unwind.RuntimePython
+	copied := at(12, 14, own)
+	copied.Bias = 9
 	for name, tt := range map[string]struct {
 		ranges []runtimes.Range
 		want   []ebpf.MappedTable
 	}{
 		"none":          {nil, []ebpf.MappedTable{at(10, 20, none), at(20, 30, none), at(40, 50, none)}},
 		"inside":        {[]runtimes.Range{{Start: 12, End: 14}}, []ebpf.MappedTable{at(10, 12, none), at(12, 14, own), at(14, 20, none), at(20, 30, none), at(40, 50, none)}},
+		"of a copy":     {[]runtimes.Range{{Start: 12, End: 14, Bias: 9}}, []ebpf.MappedTable{at(10, 12, none), copied, at(14, 20, none), at(20, 30, none), at(40, 50, none)}},
 		"at the start":  {[]runtimes.Range{{Start: 10, End: 14}}, []ebpf.MappedTable{at(10, 14, own), at(14, 20, none), at(20, 30, none), at(40, 50, none)}},
 		"all of one":    {[]runtimes.Range{{Start: 20, End: 30}}, []ebpf.MappedTable{at(10, 20, none), at(20, 30, own), at(40, 50, none)}},
 		"over several":  {[]runtimes.Range{{Start: 5, End: 45}}, []ebpf.MappedTable{at(10, 20, own), at(20, 30, own), at(40, 45, own), at(45, 50, none)}},

@@ -129,7 +129,7 @@ func TestRecord(t *testing.T) {
 			require.NoError(t, gob.NewEncoder(&text).Encode(taken))
 			b, again := text.Bytes(), &runtimeTape{}
 			require.NoError(t, gob.NewDecoder(&text).Decode(again))
-			frames, err := again.replay(h, fileOf(again.File), memoryOf(again.Memory))
+			frames, err := again.replay(h, fileOf{memoryOf(again.File)}, memoryOf(again.Memory))
 			require.NoError(t, err)
 			require.Equal(t, taken.Frames, frames, "the tape differs from the process")
 			if *record {
@@ -273,11 +273,11 @@ func startStopped(t *testing.T, command []string) *process {
 	p.mem = mem
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		var ws unix.WaitStatus
-		for {
-			tid, err := unix.Wait4(-1, &ws, unix.WALL, nil) // other threads, too: the process has not ended as long as they are traced
-			if err != nil || tid == p.pid && (ws.Exited() || ws.Signaled()) {
-				break
+		p.seized[p.pid] = true
+		for tid := range p.seized { // each that is traced has to be waited for
+			var ws unix.WaitStatus
+			for err := error(nil); err == nil && !ws.Exited() && !ws.Signaled(); {
+				_, err = unix.Wait4(tid, &ws, unix.WALL, nil)
 			}
 		}
 		_ = cmd.Process.Release()
@@ -316,6 +316,9 @@ func (p *process) stop(t *testing.T) {
 				if err := unix.PtraceSeize(tid); errors.Is(err, unix.ESRCH) {
 					continue
 				} else if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+					state, readErr := os.ReadFile(dir + "/stat")
+					require.NoError(t, readErr)
+					require.NotContains(t, string(state), ") Z ", "the program has ended")
 					t.Skipf("not supported: tracing a child: %v", err)
 				} else {
 					require.NoError(t, err)

@@ -106,8 +106,7 @@ func (Runtime) Detect(f *elffile.File) (runtimes.Image, error) {
 		i.loop, err = findLoop(f, loop)
 	}
 	if err == nil && i.version.major == 3 && i.version.minor >= 14 {
-		var handlers []unwind.Extent
-		if handlers, err = findHandlers(f, i.loop); len(handlers) > 0 {
+		if handlers, err := findHandlers(f, i.loop); err == nil && len(handlers) > 0 { // other builds do without
 			i.loop, i.entry = handlers, i.loop
 		}
 	}
@@ -252,7 +251,7 @@ func (i *image) Attach(p *runtimes.Process) (runtimes.Instance, error) {
 	}
 	n.add(i.loop, 0)
 	n.add(i.entry, 1)
-	slices.SortFunc(n.ranges, func(a, b runtimes.Range) int { return cmp.Compare(a.Start, b.Start) })
+	n.ranges = disjoint(n.ranges)
 	return n, nil
 }
 
@@ -263,6 +262,19 @@ func (n *instance) add(code []unwind.Extent, part uint8) {
 			Start: unwind.Addr(uint64(x.Start) + n.bias), End: unwind.Addr(uint64(x.End) + n.bias), Part: part,
 		})
 	}
+}
+
+// disjoint sorts ranges, and cuts what lies in two of them off the later one.
+func disjoint(all []runtimes.Range) (out []runtimes.Range) {
+	slices.SortFunc(all, func(a, b runtimes.Range) int { return cmp.Compare(a.Start, b.Start) })
+	end := unwind.Addr(0)
+	for _, r := range all {
+		if r.Start = max(r.Start, end); r.Start < r.End {
+			out = append(out, r)
+			end = r.End
+		}
+	}
+	return out
 }
 
 // initialized looks at the Py_tss_t where the key for thread states should be: an int that says whether it was made, and the key

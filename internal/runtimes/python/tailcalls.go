@@ -37,6 +37,9 @@ const (
 // findHandlers returns where the functions of a tail-calling interpreter lie, which entry leads to, sorted; none if it is another
 // interpreter.
 func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, error) {
+	if slices.ContainsFunc(entry, func(x unwind.Extent) bool { return x.End-x.Start > maxEntry }) {
+		return nil, nil // it has the instructions in it
+	}
 	functions, err := ehframe.NewFunctions(f)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the interpreter's functions: %w", err)
@@ -45,9 +48,6 @@ func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, erro
 		file: f, functions: functions, left: maxDecoded, extents: map[unwind.FileAddr]unwind.Extent{}, seen: map[unwind.FileAddr]bool{},
 	}
 	for _, x := range entry {
-		if x.End-x.Start > maxEntry {
-			return nil, nil // it has the instructions in it
-		}
 		code, err := readPart(f, x)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func findHandlers(f *elffile.File, entry []unwind.Extent) ([]unwind.Extent, erro
 	if err := h.others(entry); err != nil {
 		return nil, err
 	}
-	return joined(h.parts), nil
+	return h.joined()
 }
 
 type handlers struct {
@@ -93,26 +93,29 @@ func (h *handlers) extent(at unwind.FileAddr) (x unwind.Extent, ok bool, err err
 	return x, ok, nil
 }
 
-// targets are the functions that code jumps into, itself not among them; none if too much was looked through already.
-func (h *handlers) targets(x unwind.Extent) (out []unwind.Extent, err error) {
+// follow reads a function: which functions it jumps into, itself not among them, and whether it jumps by a table. false if too much was
+// looked through already.
+func (h *handlers) follow(x unwind.Extent) (to []unwind.Extent, dispatches, ok bool, err error) {
 	if x.End-x.Start > h.left {
-		return nil, nil
+		return nil, false, false, nil
 	}
 	h.left -= x.End - x.Start
-	all, err := outside(h.file, x)
+	code, err := readPart(h.file, x)
 	if err != nil {
-		return nil, err
+		return nil, false, false, err
 	}
-	for _, to := range all {
-		y, ok, err := h.extent(to)
+	all := jumps(h.file.Arch, code, x.Start)
+	slices.Sort(all)
+	for _, at := range slices.Compact(all) {
+		y, ok, err := h.extent(at)
 		if err != nil {
-			return nil, err
+			return nil, false, false, err
 		}
-		if ok && (len(out) == 0 || out[len(out)-1] != y) {
-			out = append(out, y)
+		if ok && (len(to) == 0 || to[len(to)-1] != y) {
+			to = append(to, y)
 		}
 	}
-	return out, nil
+	return to, scaledJump(h.file.Arch, code), true, nil
 }
 
 // table takes the functions of a table of handlers, if that is at an address.
@@ -123,9 +126,7 @@ func (h *handlers) table(at unwind.FileAddr) error {
 	}
 	if !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) && h.empty < maxEmpty {
 		h.empty++
-		if err := relocated(h.file, b, at); err != nil {
-			return err
-		}
+		relocated(h.file, b, at)
 	}
 	var found []unwind.Extent
 	distinct := map[unwind.FileAddr]bool{}
@@ -177,7 +178,7 @@ func (h *handlers) others(entry []unwind.Extent) error {
 	candidates := map[unwind.FileAddr]*candidate{}
 	for n, pass := 0, 0; n < len(h.parts) && pass < maxPasses; pass++ {
 		for ; n < len(h.parts); n++ {
-			all, err := h.targets(h.parts[n])
+			all, _, _, err := h.follow(h.parts[n])
 			if err != nil {
 				return err
 			}
@@ -185,11 +186,13 @@ func (h *handlers) others(entry []unwind.Extent) error {
 				if h.seen[x.Start] || candidates[x.Start] != nil || within(entry, x.Start) || len(candidates) == maxHandlers {
 					continue
 				}
-				c := &candidate{extent: x, dispatches: h.dispatches(x)}
-				if c.to, err = h.targets(x); err != nil {
+				c, ok := &candidate{extent: x}, false
+				if c.to, c.dispatches, ok, err = h.follow(x); err != nil {
 					return err
 				}
-				candidates[x.Start] = c
+				if ok {
+					candidates[x.Start] = c
+				}
 			}
 		}
 		for start, c := range candidates {
@@ -202,13 +205,9 @@ func (h *handlers) others(entry []unwind.Extent) error {
 	return nil
 }
 
-// dispatches tells whether code jumps by a table of what has eight bytes.
-func (h *handlers) dispatches(x unwind.Extent) bool {
-	code, err := readPart(h.file, x)
-	if err != nil {
-		return false
-	}
-	if h.file.Arch == unwind.ArchARM64 {
+// scaledJump tells whether code jumps by a table of what has eight bytes.
+func scaledJump(arch unwind.Arch, code []byte) bool {
+	if arch == unwind.ArchARM64 {
 		loaded := uint32(32) // the register that was loaded from such a table last
 		for i := 0; i+4 <= len(code); i += 4 {
 			switch v := binary.LittleEndian.Uint32(code[i:]); {
@@ -274,32 +273,28 @@ func constants(arch unwind.Arch, code []byte, at unwind.FileAddr) (out []unwind.
 	return slices.Compact(out)
 }
 
-// relocated puts into a table what the dynamic linker does: addends of relative relocations.
-func relocated(f *elffile.File, table []byte, at unwind.FileAddr) error {
+// relocated puts into a table what the dynamic linker does: addends of relative relocations. What cannot be read puts nothing.
+func relocated(f *elffile.File, table []byte, at unwind.FileAddr) {
 	s := f.Section(".rela.dyn")
 	if s == nil {
-		return nil
+		return
 	}
 	relative := uint32(elf.R_X86_64_RELATIVE)
 	if f.Arch == unwind.ArchARM64 {
 		relative = uint32(elf.R_AARCH64_RELATIVE)
 	}
 	const entry = 24 // Elf64_Rela
-	b := make([]byte, 1024*entry)
-	for done := uint64(0); done+entry <= min(s.Size, maxRelocations*entry); {
-		n := min(uint64(len(b)), (s.Size-done)/entry*entry)
-		if _, err := f.ReaderAt().ReadAt(b[:n], int64(uint64(s.Offset)+done)); err != nil {
-			return fmt.Errorf("reading relocations: %w", err)
-		}
-		for r := b[:n]; len(r) > 0; r = r[entry:] {
-			place := binary.LittleEndian.Uint64(r) - uint64(at)
-			if uint32(binary.LittleEndian.Uint64(r[8:])) == relative && place%8 == 0 && place < uint64(len(table)) {
-				copy(table[place:], r[16:24])
-			}
-		}
-		done += n
+	b, err := f.SectionData(s, maxRelocations*entry)
+	if err != nil {
+		return
 	}
-	return nil
+	defer f.Budget().Give(uint64(len(b)))
+	for r := b; len(r) >= entry; r = r[entry:] {
+		place := binary.LittleEndian.Uint64(r) - uint64(at)
+		if uint32(binary.LittleEndian.Uint64(r[8:])) == relative && place%8 == 0 && place < uint64(len(table)) {
+			copy(table[place:], r[16:24])
+		}
+	}
 }
 
 // readPart reads code.
@@ -314,14 +309,26 @@ func readPart(f *elffile.File, x unwind.Extent) ([]byte, error) {
 	return code, nil
 }
 
-// joined sorts extents, and makes one of those that have only padding between them.
-func joined(all []unwind.Extent) []unwind.Extent {
-	for i := range all {
-		all[i].End += padding - 1
+// joined sorts the parts, and makes one of those that have only padding between them.
+func (h *handlers) joined() ([]unwind.Extent, error) {
+	const step = 8 // bytes: no function is shorter
+	all := merge(h.parts)
+	out := all[:1]
+	for _, x := range all[1:] {
+		last := &out[len(out)-1]
+		empty := x.Start-last.End < padding
+		for at := last.End; empty && at < x.Start; at += step {
+			_, ok, err := h.extent(at)
+			if err != nil {
+				return nil, err
+			}
+			empty = !ok
+		}
+		if empty {
+			last.End = x.End
+		} else {
+			out = append(out, x)
+		}
 	}
-	out := merge(all)
-	for i := range out {
-		out[i].End -= padding - 1
-	}
-	return out
+	return out, nil
 }

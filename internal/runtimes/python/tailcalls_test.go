@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 )
 
@@ -30,10 +31,31 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestJoined: functions that lie one behind the other are one range, with the padding between them.
-func TestJoined(t *testing.T) {
-	got := joined([]unwind.Extent{{Start: 0x1100, End: 0x1200}, {Start: 0x1000, End: 0x10f1}, {Start: 0x1240, End: 0x1300}, {Start: 0x1200, End: 0x1210}})
-	require.Equal(t, []unwind.Extent{{Start: 0x1000, End: 0x1300}}, got)
-	got = joined([]unwind.Extent{{Start: 0x1000, End: 0x1010}, {Start: 0x1010 + padding, End: 0x1100}})
-	require.Len(t, got, 2)
+// TestScaledJump knows the jump to the next handler.
+func TestScaledJump(t *testing.T) {
+	for name, tt := range map[string]struct {
+		arch unwind.Arch
+		code string
+		want bool
+	}{
+		"jmp *0xfc6860(,%rax,8)":          {unwind.ArchAMD64, "ff24c56068fc00", true},
+		"jmp *(%rcx,%rax,8)":              {unwind.ArchAMD64, "ff24c1", true},
+		"call *(%rcx,%rax,8)":             {unwind.ArchAMD64, "ff14c1", false},
+		"jmp *0x30(%rax)":                 {unwind.ArchAMD64, "ff6030", false},
+		"ldr x1, [x9, x8, lsl #3]; br x1": {unwind.ArchARM64, "217968f8" + "20001fd6", true},
+		"ldr x1, [x9, x8, lsl #3]; br x2": {unwind.ArchARM64, "217968f8" + "40001fd6", false},
+	} {
+		code, err := hex.DecodeString(tt.code)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, scaledJump(tt.arch, code), name)
+	}
+}
+
+// TestDisjoint: ranges of hostile tables overlap.
+func TestDisjoint(t *testing.T) {
+	r := func(start, end unwind.Addr, part uint8) runtimes.Range {
+		return runtimes.Range{Start: start, End: end, Part: part}
+	}
+	require.Equal(t, []runtimes.Range{r(1, 5, 0), r(5, 8, 1), r(9, 10, 0)}, disjoint([]runtimes.Range{r(9, 10, 0), r(2, 4, 0), r(4, 8, 1), r(1, 5, 0)}))
+	require.Empty(t, disjoint(nil))
 }

@@ -89,6 +89,9 @@ func layoutOf(v version, arch unwind.Arch, c constants) (*layout, error) {
 	}
 	if arch != unwind.ArchAMD64 {
 		l.align = 32 // kCodeAlignment of src/common/globals.h
+		if v.major == 10 {
+			l.header = 96 // kHeaderPaddingSize of src/objects/code.h, 10.2, is 24, and 56 on amd64
+		}
 	}
 	l.correct(c)
 	if l.functionShared <= 0 || l.functionShared > 256 || l.shared.name <= 0 || l.shared.name > 256 || l.shared.script != l.shared.name+16 {

@@ -103,10 +103,14 @@ type instance struct {
 	proc    *abi.LoopV8Proc
 	blobs   []runtimes.Mapping // that hold builtins
 	scripts *scripts
+	samples [3]sample // of builtins, as the file has them
 	// codeMap is the map of all objects that hold generated code, once one was seen. It is in memory that nothing moves in, and that all
 	// isolates of a process share (src/heap/read-only-heap.h).
 	codeMap uint64
 }
+
+// sample is the beginning of a builtin.
+type sample [32]byte
 
 // Outdated tells whether BPF has to be told of something that has turned up since Plan.
 func (n *instance) Outdated() bool { return n.proc.CodeMap != n.codeMap }
@@ -164,9 +168,13 @@ func (n *instance) copied(mem unwind.Memory, original runtimes.Mapping, m *runti
 		return false
 	}
 	bias := uint64(m.Start) - uint64(b.start())
-	for _, of := range []builtin{b.sorted[0], b.sorted[len(b.sorted)/2], b.sorted[len(b.sorted)-1]} {
-		var there, here [32]byte
-		if mem.Read(original.Addr(of.start), there[:]) != nil || mem.Read(unwind.Addr(uint64(of.start)+bias), here[:]) != nil || there != here {
+	for i, of := range []builtin{b.sorted[0], b.sorted[len(b.sorted)/2], b.sorted[len(b.sorted)-1]} {
+		there := &n.samples[i]
+		if *there == (sample{}) && mem.Read(original.Addr(of.start), there[:]) != nil {
+			return false
+		}
+		var here sample
+		if mem.Read(unwind.Addr(uint64(of.start)+bias), here[:]) != nil || here != *there {
 			return false
 		}
 	}

@@ -515,6 +515,19 @@ func TestInterpreterLeaves(t *testing.T) {
 			j.push(50+2, j.bottom(60))
 			j.push(50+3, callReturn)
 			j.take(t, h, "overlapping", unwind.StopRoot, interpreted(1, 7, 0), interpreted(2, 8, r), j.compiled(outerBlob, 0x60, r), native(1, 1))
+
+			// at its entry, called by compiled code: what is at the frame pointer is another's
+			j = fresh()
+			j.Registers.PC = inside
+			j.Registers.Reg[stackPointer(j.Arch)] = stackWord(18)
+			j.Registers.Reg[j.fp()] = stackWord(24)
+			j.push(23, 0)
+			j.push(25, inside)
+			j.Registers.Reg[methodReg], _ = j.method(2)
+			j.Registers.Reg[unwind.ARM64LR] = j.calls(outerBlob, 0x60)
+			j.push(18+2, j.bottom(60))
+			j.push(18+3, callReturn)
+			j.take(t, h, "an entry below compiled code", unwind.StopRoot, interpreted(2, 0, 0), j.compiled(outerBlob, 0x60, r), native(1, 1))
 		}
 
 		// the frame pointer is set, the method not stored yet
