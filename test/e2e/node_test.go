@@ -28,7 +28,7 @@ func nodeRuns() map[string][]string {
 func TestNode(t *testing.T) {
 	node := unwindtest.Node(t)
 	for name, flags := range nodeRuns() {
-		if full() || name == "default" || name == "interpreted" {
+		if full() || name == "default" { // there are tapes of the others (internal/runtimes)
 			t.Run(name, func(t *testing.T) { runNode(t, node, "", name, flags) })
 		}
 	}
