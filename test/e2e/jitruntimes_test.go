@@ -112,6 +112,17 @@ func runJIT(t *testing.T, j jitRun) {
 	}
 }
 
+// firstRun runs a command for a second and then rests: what can be known of its files is known afterwards.
+func firstRun(command []string, rest time.Duration) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		if err := exec.Command(command[0], append(command[1:len(command):len(command)], "1")...).Run(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rest)
+	}
+}
+
 // keep lets the samples of the file through that the command executes.
 func (j jitRun) keep(t *testing.T) func(analysis.Sample) bool {
 	t.Helper()

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,9 @@ import (
 	"github.com/hostprofiles/hostprofiles/test/e2e/analysis"
 	"github.com/hostprofiles/hostprofiles/test/e2e/levels"
 )
+
+// nodeRest is how long the table of such a large file may take.
+const nodeRest = 6 * time.Second
 
 // nodeRuns are ways to run a program: what V8 makes of it.
 func nodeRuns() map[string][]string {
@@ -28,7 +30,7 @@ func nodeRuns() map[string][]string {
 func TestNode(t *testing.T) {
 	node := unwindtest.Node(t)
 	for name, flags := range nodeRuns() {
-		if full() || name == "default" { // there are tapes of the others (internal/runtimes)
+		if full() || name == "default" || name == "interpreted" {
 			t.Run(name, func(t *testing.T) { runNode(t, node, "", name, flags) })
 		}
 	}
@@ -89,14 +91,8 @@ func TestDeno(t *testing.T) {
 			runJIT(t, jitRun{
 				name: "Deno", command: command, executable: "deno", kind: "v8js", file: "levels.js",
 				named: 0.93, lines: 0, complete: 0.98, chainsByCheck: true, // Deno has no unwind information: its start is guessed
-				before: func(t *testing.T) {
-					t.Helper()
-					if err := exec.Command(command[0], append(command[1:len(command):len(command)], "1")...).Run(); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(6 * time.Second)
-				},
-				check: func(t *testing.T, samples analysis.Samples) { t.Helper(); checkNode(t, samples, 0) },
+				before: firstRun(command, nodeRest),
+				check:  func(t *testing.T, samples analysis.Samples) { t.Helper(); checkNode(t, samples, 0) },
 			})
 		})
 	}
@@ -119,13 +115,7 @@ func runNodeProgram(t *testing.T, command []string, version, mode string, flags 
 	runJIT(t, jitRun{
 		name: "Node.js", command: command, executable: "node",
 		kind: "v8js", file: "levels.js", named: named, lines: lines, complete: 0.99, chainsByCheck: true,
-		before: func(t *testing.T) { // the first that is seen of such a large file is walked before its table is made
-			t.Helper()
-			if err := exec.Command(command[0], append(command[1:len(command):len(command)], "1")...).Run(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(6 * time.Second)
-		},
+		before: firstRun(command, nodeRest),
 		check: func(t *testing.T, samples analysis.Samples) {
 			t.Helper()
 			lines := min(lines, 0.98)
