@@ -106,15 +106,32 @@ func merge(all []unwind.Extent) []unwind.Extent {
 	return out
 }
 
-// outside returns where jumps in a part of the code lead that leave it, sorted, each once.
+// outside reads a part of the code, and returns its jumps.
 func outside(f *elffile.File, x unwind.Extent) ([]unwind.FileAddr, error) {
 	code, err := readPart(f, x)
 	if err != nil {
 		return nil, err
 	}
-	out := jumps(f.Arch, code, x.Start)
+	return leaving(f.Arch, code, x.Start), nil
+}
+
+// leaving is jumps, sorted, each once.
+func leaving(arch unwind.Arch, code []byte, at unwind.FileAddr) []unwind.FileAddr {
+	out := jumps(arch, code, at)
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out)
+}
+
+// readPart reads code.
+func readPart(f *elffile.File, x unwind.Extent) ([]byte, error) {
+	if x.End-x.Start > maxLoop {
+		return nil, fmt.Errorf("%d bytes of the interpreter's loop: %w", x.End-x.Start, runtimes.ErrUnsupported)
+	}
+	code := make([]byte, x.End-x.Start)
+	if err := f.ReadAddr(code, x.Start); err != nil {
+		return nil, fmt.Errorf("reading the interpreter's loop: %w", err)
+	}
+	return code, nil
 }
 
 // jumps returns the targets of the direct jumps in code at an address that lead out of it.
@@ -131,17 +148,11 @@ func jumps(arch unwind.Arch, code []byte, at unwind.FileAddr) (out []unwind.File
 				add(at + unwind.FileAddr(i) + unwind.FileAddr(offset))
 			}
 		}
-		return out
-	}
-	for i := 0; i < len(code); {
-		ins, err := x86asm.Decode(code[i:], 64)
-		if err != nil {
-			i++ // what it does not know it may not know the length of, either: it is back in step soon
-			continue
-		}
-		i += ins.Len
-		if to, ok := ins.Args[0].(x86asm.Rel); ok && ins.Op != x86asm.CALL {
-			add(at + unwind.FileAddr(i) + unwind.FileAddr(to))
+	} else {
+		for next, ins := range amd64Instructions(code) {
+			if to, ok := ins.Args[0].(x86asm.Rel); ok && ins.Op != x86asm.CALL {
+				add(at + unwind.FileAddr(next) + unwind.FileAddr(to))
+			}
 		}
 	}
 	return out

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"github.com/hostprofiles/hostprofiles/internal/runtimes"
 	"github.com/hostprofiles/hostprofiles/internal/unwind"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/ehframe"
 	"github.com/hostprofiles/hostprofiles/internal/unwind/elffile"
@@ -16,7 +15,7 @@ import (
 
 // An interpreter of 3.14 or later may be built with --with-tail-call-interp, as python-build-standalone's are: each instruction is a
 // function, a handler, which jumps to the next one by a table of 256 (Python/ceval_macros.h, Python/generated_cases.c.h of 3.14.2).
-// _PyEval_DefaultEvalFrame only makes the first frame and calls the first handler, and compilers put it into its callers. So at
+// _PyEval_EvalFrameDefault only makes the first frame and calls the first handler, and compilers put it into its callers. So at
 // any time one native frame of some handler takes the place that the loop's frame has in other builds.
 const (
 	instructions = 256
@@ -104,9 +103,7 @@ func (h *handlers) follow(x unwind.Extent) (to []unwind.Extent, dispatches, ok b
 	if err != nil {
 		return nil, false, false, err
 	}
-	all := jumps(h.file.Arch, code, x.Start)
-	slices.Sort(all)
-	for _, at := range slices.Compact(all) {
+	for _, at := range leaving(h.file.Arch, code, x.Start) {
 		y, ok, err := h.extent(at)
 		if err != nil {
 			return nil, false, false, err
@@ -219,13 +216,7 @@ func scaledJump(arch unwind.Arch, code []byte) bool {
 		}
 		return false
 	}
-	for i := 0; i < len(code); {
-		ins, err := x86asm.Decode(code[i:], 64)
-		if err != nil {
-			i++
-			continue
-		}
-		i += ins.Len
+	for _, ins := range amd64Instructions(code) {
 		if m, ok := ins.Args[0].(x86asm.Mem); ok && ins.Op == x86asm.JMP && m.Scale == 8 && m.Index != 0 {
 			return true
 		}
@@ -239,27 +230,19 @@ func constants(arch unwind.Arch, code []byte, at unwind.FileAddr) (out []unwind.
 		var pages [32]unwind.FileAddr
 		for i := 0; i+4 <= len(code); i += 4 {
 			v, pc := binary.LittleEndian.Uint32(code[i:]), at+unwind.FileAddr(i)
-			switch {
-			case v&0x9f000000 == 0x90000000: // adrp
-				pages[v&31] = pc&^4095 + unwind.FileAddr(int64(int32(v>>5&0x7ffff<<2|v>>29&3)<<11>>11)<<12)
-			case v&0xffc00000 == 0x91000000 && pages[v>>5&31] != 0: // add x, x, #n
+			if page, ok := adrp(v, pc); ok {
+				pages[v&31] = page
+			} else if v&0xffc00000 == 0x91000000 && pages[v>>5&31] != 0 { // add x, x, #n
 				out = append(out, pages[v>>5&31]+unwind.FileAddr(v>>10&0xfff))
 			}
 		}
 	} else {
-		for i := 0; i < len(code); {
-			ins, err := x86asm.Decode(code[i:], 64)
-			if err != nil {
-				i++
-				continue
-			}
-			i += ins.Len
+		for next, ins := range amd64Instructions(code) {
 			for _, arg := range ins.Args {
-				m, ok := arg.(x86asm.Mem)
-				switch {
+				switch m, ok := arg.(x86asm.Mem); {
 				case !ok:
 				case m.Base == x86asm.RIP:
-					out = append(out, at+unwind.FileAddr(i)+unwind.FileAddr(m.Disp))
+					out = append(out, at+unwind.FileAddr(next)+unwind.FileAddr(m.Disp))
 				case m.Base == 0 && m.Segment == 0 && m.Disp > 0:
 					out = append(out, unwind.FileAddr(m.Disp))
 				}
@@ -295,18 +278,6 @@ func relocated(f *elffile.File, table []byte, at unwind.FileAddr) {
 			copy(table[place:], r[16:24])
 		}
 	}
-}
-
-// readPart reads code.
-func readPart(f *elffile.File, x unwind.Extent) ([]byte, error) {
-	if x.End-x.Start > maxLoop {
-		return nil, fmt.Errorf("%d bytes of the interpreter's loop: %w", x.End-x.Start, runtimes.ErrUnsupported)
-	}
-	code := make([]byte, x.End-x.Start)
-	if err := f.ReadAddr(code, x.Start); err != nil {
-		return nil, fmt.Errorf("reading the interpreter's loop: %w", err)
-	}
-	return code, nil
 }
 
 // joined sorts the parts, and makes one of those that have only padding between them.

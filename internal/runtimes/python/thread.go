@@ -1,7 +1,6 @@
 package python
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -96,18 +95,6 @@ func amd64Variable(code []byte, at unwind.FileAddr) (v variable, ok bool) {
 	return v, false
 }
 
-// decode decodes an instruction; what is not known has one byte, but for endbr64.
-func decode(code []byte) (ins x86asm.Inst, ok bool) {
-	if bytes.HasPrefix(code, []byte{0xf3, 0x0f, 0x1e, 0xfa}) {
-		return x86asm.Inst{Len: 4}, false
-	}
-	ins, err := x86asm.Decode(code, 64)
-	if err != nil || ins.Op == 0 {
-		return x86asm.Inst{Len: 1}, false
-	}
-	return ins, true
-}
-
 // arm64Variable knows:
 //
 //	mrs xn, tpidr_el0; add xn, xn, #high, lsl #12; add xn, xn, #low; ldr x0, [xn, #offset]
@@ -121,11 +108,12 @@ func arm64Variable(code []byte, at unwind.FileAddr) (v variable, ok bool) {
 	for i := 0; i+4 <= len(code) && i < 4*accessorInstructions; i += 4 {
 		w, pc := binary.LittleEndian.Uint32(code[i:]), at+unwind.FileAddr(i)
 		d, n := w&31, w>>5&31
+		page, isPage := adrp(w, pc)
 		switch {
 		case w == 0xd65f03c0: // ret
 			return v, ok
-		case w&0x9f000000 == 0x90000000: // adrp
-			pages[d] = pc&^0xfff + unwind.FileAddr(int64(int32(w<<8)>>13<<2|int32(w>>29&3))<<12)
+		case isPage:
+			pages[d] = page
 		case w&^31 == 0xd53bd040: // mrs d, tpidr_el0
 			thread[d], plus[d] = true, 0
 		case w>>23 == 0x122 && pages[n] != 0: // add d, n, #low: the descriptor
