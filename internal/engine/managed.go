@@ -455,11 +455,7 @@ func (e *Engine) owners(st *processState, mappings []ebpf.MappedTable) []ebpf.Ma
 	return mappings
 }
 
-// split returns sorted mappings with those parts that lie in ranges, which are sorted and disjoint, owned by a runtime.
-//
-//	mappings  |.......a.......|....b....|
-//	ranges        |...r...|
-//	result    |.a.|..a,r..|.a.|....b....|
+// split returns sorted mappings with those parts that lie in ranges owned by a runtime.
 func split(mappings []ebpf.MappedTable, ranges []runtimes.Range, owner unwind.Runtime) []ebpf.MappedTable {
 	if len(ranges) == 0 {
 		return mappings
@@ -470,32 +466,12 @@ func split(mappings []ebpf.MappedTable, ranges []runtimes.Range, owner unwind.Ru
 			out = append(out, m) // of one that knows better: V8 takes all memory with code for its own
 			continue
 		}
-		n, _ := slices.BinarySearchFunc(ranges, m.Start, func(r runtimes.Range, a unwind.Addr) int {
-			if r.End <= a {
-				return -1
+		for _, piece := range runtimes.Cut(m.Mapping, ranges) {
+			part := m
+			if part.Mapping, part.Part = piece.Mapping, piece.Part; piece.Owned {
+				part.Runtime = owner
 			}
-			return 1
-		})
-		for _, r := range ranges[n:] {
-			if r.Start >= m.End {
-				break
-			}
-			if r.Start > m.Start {
-				before := m
-				before.End = r.Start
-				out = append(out, before)
-				m.Start = r.Start
-			}
-			inside := m
-			inside.End, inside.Runtime, inside.Part = min(m.End, r.End), owner, r.Part
-			if r.Bias != 0 {
-				inside.Bias = r.Bias
-			}
-			out = append(out, inside)
-			m.Start = inside.End
-		}
-		if m.Start < m.End {
-			out = append(out, m)
+			out = append(out, part)
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostprofiles/hostprofiles/internal/runtimes/libc"
@@ -84,4 +85,47 @@ type Range struct {
 	Part       uint8 // which of the runtime's code that is: its unwinder says what there is
 	// Bias is what to subtract from an address to get that of the runtime's file, for a copy of the file's code; 0: as the mapping says.
 	Bias uint64
+}
+
+// Piece is a part of a mapping that lies in one range, or in none.
+type Piece struct {
+	unwind.Mapping
+	Part  uint8
+	Owned bool // by the runtime
+}
+
+// Cut cuts a mapping where ranges, which are sorted and disjoint, begin and end.
+//
+//	m       |.......a.......|
+//	ranges      |...r...|
+//	result  |.a.|..a,r..|.a.|
+func Cut(m unwind.Mapping, ranges []Range) (out []Piece) {
+	n, _ := slices.BinarySearchFunc(ranges, m.Start, func(r Range, a unwind.Addr) int {
+		if r.End <= a {
+			return -1
+		}
+		return 1
+	})
+	for _, r := range ranges[n:] {
+		if r.Start >= m.End {
+			break
+		}
+		if r.Start > m.Start {
+			before := m
+			before.End = r.Start
+			out = append(out, Piece{Mapping: before})
+			m.Start = r.Start
+		}
+		inside := Piece{Mapping: m, Part: r.Part, Owned: true}
+		inside.End = min(m.End, r.End)
+		if r.Bias != 0 {
+			inside.Bias = r.Bias
+		}
+		out = append(out, inside)
+		m.Start = inside.End
+	}
+	if m.Start < m.End {
+		out = append(out, Piece{Mapping: m})
+	}
+	return out
 }

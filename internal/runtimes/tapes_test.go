@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,16 +77,6 @@ func startHosts(t *testing.T, arch unwind.Arch) (h []*hostbpf.Host) {
 	return h
 }
 
-// frugal memory refuses the large reads by which stacks are copied for user space: those would fill tapes.
-type frugal struct{ unwind.Memory }
-
-func (f frugal) Read(a unwind.Addr, b []byte) error {
-	if len(b) > 512 {
-		return errors.New("too much for a tape")
-	}
-	return f.Memory.Read(a, b)
-}
-
 // replay finds the frames, by the file and the memory; both variants have to find the same.
 func (r *runtimeTape) replay(h []*hostbpf.Host, file io.ReaderAt, mem unwind.Memory) (out []tapeFrame, err error) {
 	instance, err := r.attach(file, mem)
@@ -144,7 +133,7 @@ func (r *runtimeTape) walk(h []*hostbpf.Host, instance runtimes.Instance, mem un
 		return nil, err
 	}
 	pieces := r.pieces(plan.Ranges)
-	sent := unwind.Memory(frugal{mem})
+	sent := unwind.Memory(tape.Frugal{Memory: mem})
 	if whole, ok := mem.(*tape.Memory); ok {
 		sent = whole // at once
 	}
@@ -182,26 +171,13 @@ func (r *runtimeTape) walk(h []*hostbpf.Host, instance runtimes.Instance, mem un
 // pieces are the mappings, cut where the runtime's ranges begin and end.
 func (r *runtimeTape) pieces(ranges []runtimes.Range) (out []tape.Mapping) {
 	for _, m := range r.Mappings {
-		piece := tape.Mapping{Mapping: m.Mapping, Table: m.Table, NoTable: m.Table == nil}
-		add := func(end unwind.Addr, runtime unwind.Runtime, part uint8) {
-			p := piece
-			p.End, p.Runtime, p.Part = end, runtime, part
-			if p.Start < p.End {
-				out = append(out, p)
+		for _, piece := range runtimes.Cut(m.Mapping, ranges) {
+			part := tape.Mapping{Mapping: piece.Mapping, Table: m.Table, NoTable: m.Table == nil, Part: piece.Part}
+			if piece.Owned {
+				part.Runtime = r.Runtime
 			}
-			piece.Start = max(piece.Start, end)
+			out = append(out, part)
 		}
-		for _, x := range ranges {
-			if x.End <= m.Start || x.Start >= m.End {
-				continue
-			}
-			add(x.Start, unwind.RuntimeNative, 0)
-			add(min(x.End, m.End), r.Runtime, x.Part)
-			if x.Bias != 0 {
-				out[len(out)-1].Bias = x.Bias
-			}
-		}
-		add(m.End, unwind.RuntimeNative, 0)
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package hostbpf_test
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -103,16 +102,6 @@ func (s *scenario) compile(t *testing.T) (program, symbols string) {
 	return program, full
 }
 
-// frugal memory refuses the large reads by which stacks are copied for user space: those would fill tapes.
-type frugal struct{ unwind.Memory }
-
-func (f frugal) Read(a unwind.Addr, b []byte) error {
-	if len(b) > 512 {
-		return errors.New("too much for a tape")
-	}
-	return f.Memory.Read(a, b)
-}
-
 // reach runs the program to the scenario's place.
 func (s *scenario) reach(t *testing.T, p machine) {
 	t.Helper()
@@ -166,7 +155,7 @@ func (s *scenario) take(t *testing.T, h hosts, p machine) *tape.Tape {
 		}
 	}
 	load(t, h, live.Mappings)
-	memory := &tape.Recorder{From: frugal{p}}
+	memory := &tape.Recorder{From: tape.Frugal{Memory: p}}
 	frames, stop := compare(t, h, live, memory)
 	small := minimal(live, memory, frames)
 	for _, f := range frames {

@@ -1,6 +1,7 @@
 package tape
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -98,3 +99,16 @@ func (r *Recorder) Read(a unwind.Addr, b []byte) error {
 	r.Got.Add(a, b)
 	return nil
 }
+
+// Frugal refuses the large reads by which stacks are copied for user space: those would fill tapes.
+type Frugal struct{ unwind.Memory }
+
+// Read implements unwind.Memory.
+func (f Frugal) Read(a unwind.Addr, b []byte) error {
+	if len(b) > 512 {
+		return errTooMuch
+	}
+	return f.Memory.Read(a, b)
+}
+
+var errTooMuch = errors.New("too much for a tape")
